@@ -1,0 +1,39 @@
+"""What a health rule answers, and how several answers become one."""
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+
+class HealthStatus(enum.StrEnum):
+    HEALTHY = "Healthy"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
+    SUSPENDED = "Suspended"
+    MISSING = "Missing"
+    UNKNOWN = "Unknown"
+
+
+class Health(msgspec.Struct, frozen=True):
+    """One object's health: a machine-readable `reason` (CamelCase, as conditions have it) and the words behind it."""
+
+    status: HealthStatus
+    reason: str = ""
+    message: str = ""
+
+
+HEALTHY = Health(HealthStatus.HEALTHY)
+_FROM_BEST_TO_WORST = (
+    HealthStatus.HEALTHY,
+    HealthStatus.SUSPENDED,
+    HealthStatus.PROGRESSING,
+    HealthStatus.MISSING,
+    HealthStatus.DEGRADED,
+    HealthStatus.UNKNOWN,
+)
+
+
+def worst_of(statuses: Iterable[HealthStatus]) -> HealthStatus:
+    """The health of an Application: that of its worst object; Healthy where there is none."""
+    return max(statuses, key=_FROM_BEST_TO_WORST.index, default=HealthStatus.HEALTHY)

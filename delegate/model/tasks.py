@@ -1,0 +1,219 @@
+"""Task documents: what is wanted, as people and programs write it, and its strict reading.
+
+A document is checked whole before anybody acts on it. An Argo CD `Application` is taken as a sync task.
+"""
+
+import difflib
+import enum
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from delegate.foundation.errors import Category, DelegateError, ErrorGroup
+from delegate.foundation.quantities import parse_duration
+from delegate.model.resources import JsonObject
+
+
+class TaskDocumentError(DelegateError):
+    """A task document that can't be meant. Nothing was done."""
+
+    default_code = "input.task_document"
+    category = Category.INPUT
+
+
+class TaskKind(enum.StrEnum):
+    SYNC = "sync"
+    DIFF = "diff"
+    CANARY = "canary"
+    VERIFY = "verify"
+    ROLLBACK = "rollback"
+    GIT_UPDATE = "git-update"
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class Destination(_Strict, frozen=True):
+    """The cluster by `name` (or `server` address) and the namespace of objects that name none."""
+
+    name: str = ""
+    server: str = ""
+    namespace: str = ""
+
+
+class DirectoryOptions(_Strict, frozen=True):
+    recurse: bool = True
+    include: str = ""
+    exclude: str = ""
+
+
+class Source(_Strict, frozen=True, rename={"repo_url": "repoURL", "target_revision": "targetRevision"}):
+    """Where manifests come from. An empty `repo_url` is a directory of this machine, for local commands only."""
+
+    repo_url: str = ""
+    target_revision: str = "HEAD"
+    path: str = "."
+    directory: DirectoryOptions = DirectoryOptions()
+
+
+class SyncPolicy(_Strict, frozen=True):
+    sync_options: tuple[str, ...] = ()
+
+
+class SyncSpec(_Strict, frozen=True):
+    source: Source = Source()
+    sync_policy: SyncPolicy = SyncPolicy()
+
+
+class SyncOptions(_Strict, frozen=True):
+    """Choices of one run; they win over the Application's sync policy. None means: as the sync policy says."""
+
+    prune: bool | None = None
+    wait: bool = True
+    fail_if_times_out: bool = True
+    fail_fast_after: str = "60s"
+    dry_run: bool = False
+    force: bool = False
+    replace: bool = False
+    resources: tuple[str, ...] = ()
+
+
+class RetryPolicy(_Strict, frozen=True):
+    """Overrides of the delegate's retry settings for this task; absent values keep the delegate's."""
+
+    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+    base_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
+    max_ms: Annotated[int, msgspec.Meta(ge=1, le=3_600_000)] | None = None
+    max_retry_duration: str = ""
+
+
+class Task(_Strict, frozen=True):
+    """A task document, read. `spec` stays opaque here: each kind reads its own."""
+
+    kind: TaskKind
+    application: str
+    destination: Destination = Destination()
+    selector: dict[str, str] = {}
+    environment: str = ""
+    timeout: str = "15m"
+    priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] = 0
+    retry: RetryPolicy = RetryPolicy()
+    supersedes: bool = False
+    spec: JsonObject = {}
+    options: SyncOptions = SyncOptions()
+    approved_plan: str = ""
+
+    @property
+    def timeout_seconds(self) -> float:
+        return parse_duration(self.timeout)
+
+    def sync_spec(self) -> SyncSpec:
+        """The spec of a sync or diff task. Raises TaskDocumentError."""
+        return _convert(self.spec, SyncSpec, "spec")
+
+    def document(self) -> JsonObject:
+        """The task as the JSON object that `read_task` reads back."""
+        return dict(msgspec.to_builtins(self))
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,51}[a-z0-9])?")
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$(.*)`)?")
+_PLACE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
+T = TypeVar("T")
+
+
+def read_task(document: object, file: str = "") -> Task:
+    """A task from a decoded document (a task document or an Argo CD Application).
+
+    Raises TaskDocumentError (or a group of them) that names the field, and the nearest known one where it's unknown.
+    """
+    if not isinstance(document, dict):
+        raise TaskDocumentError("a task document is a mapping with at least `kind` and `application`", file=file)
+    if str(document.get("apiVersion", "")).startswith("argoproj.io/"):
+        document = _from_argocd(document, file)
+    task = _convert(document, Task, "", file)
+    errors = list(_faults(task))
+    if errors:
+        for error in errors:
+            error.file = file
+        raise errors[0] if len(errors) == 1 else ErrorGroup(list[DelegateError](errors))
+    return task
+
+
+def _faults(task: Task) -> Iterable[TaskDocumentError]:
+    if not _NAME.fullmatch(task.application):
+        yield TaskDocumentError(
+            f"application: {task.application!r} is no name; use up to 53 lower-case letters, digits, `-` and `.`, "
+            "beginning and ending with a letter or digit"
+        )
+    for field, text in (
+        ("timeout", task.timeout),
+        ("options.failFastAfter", task.options.fail_fast_after),
+        ("retry.maxRetryDuration", task.retry.max_retry_duration),
+    ):
+        if not text:
+            continue
+        try:
+            parse_duration(text)
+        except ValueError as error:
+            yield TaskDocumentError(f"{field}: {error}")
+    if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
+        try:
+            task.sync_spec()
+        except TaskDocumentError as error:
+            yield error
+
+
+def _from_argocd(document: dict[str, Any], file: str) -> JsonObject:
+    if document.get("kind") != "Application":
+        raise TaskDocumentError(f"{document.get('kind')!r} of {document.get('apiVersion')!r} is no task; use its Application", file=file)
+    spec = document.get("spec") or {}
+    metadata = document.get("metadata") or {}
+    policy = spec.get("syncPolicy") or {}
+    prune = bool((policy.get("automated") or {}).get("prune", False))
+    wanted = {key: value for key, value in (spec.get("source") or {}).items() if key in ("repoURL", "targetRevision", "path", "directory")}
+    if "directory" not in wanted:
+        wanted["directory"] = {"recurse": False}
+    elif isinstance(wanted["directory"], dict):
+        wanted["directory"] = {"recurse": False} | wanted["directory"]
+    return {
+        "kind": "sync",
+        "application": metadata.get("name", ""),
+        "destination": spec.get("destination") or {},
+        "spec": {"source": wanted, "syncPolicy": {"syncOptions": policy.get("syncOptions") or []}},
+        "options": {"prune": prune},
+    }
+
+
+def _convert(value: object, wanted: type[T], where: str, file: str = "") -> T:
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        raise _explain(error, wanted, where, file) from error
+
+
+def _explain(error: msgspec.ValidationError, wanted: type, where: str, file: str) -> TaskDocumentError:
+    text = str(error)
+    unknown = _UNKNOWN_FIELD.search(text)
+    if unknown is None:
+        place = _PLACE.search(text)
+        field = (where + (place[1] if place else "")).lstrip(".")
+        words = _PLACE.sub("", text)
+        return TaskDocumentError(f"{field}: {words}" if field else words, file=file)
+    field = (where + (unknown[2] or "")).strip(".")
+    nearest = difflib.get_close_matches(unknown[1], _field_names(wanted), n=1, cutoff=0.5)
+    hint = f"did you mean `{nearest[0]}`?" if nearest else f"remove `{unknown[1]}`"
+    place_words = f" in {field}" if field else ""
+    return TaskDocumentError(f"unknown field `{unknown[1]}`{place_words}", hint=hint, file=file)
+
+
+def _field_names(wanted: type) -> list[str]:
+    names: list[str] = []
+    for field in msgspec.structs.fields(wanted):
+        names.append(field.encode_name)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            names += _field_names(field.type)
+    return names
