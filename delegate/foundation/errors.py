@@ -43,7 +43,7 @@ class DelegateError(Exception):
         retry_after: float | None = None,
         file: str = "",
         line: int | None = None,
-        object: str = "",  # noqa: A002 - the word of the result document
+        object: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
