@@ -1,0 +1,78 @@
+"""Bytes to messages and back, with bounds. Nothing undecodable gets past it."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from delegate.foundation.errors import Category, DelegateError
+from delegate.model.resources import JsonObject
+from delegate.protocol.messages import Message
+from delegate.protocol.work import LeasedTask
+
+MAX_BODY_BYTES = 8 * 2**20
+M = TypeVar("M", bound=Message)
+
+
+class UndecodableError(DelegateError):
+    """Bytes that are no such message."""
+
+    default_code = "protocol.undecodable"
+    category = Category.DEPENDENCY
+    default_retryable = True
+
+
+class UndecodableTask(msgspec.Struct, frozen=True):
+    """A task of a batch that can't be read. What could be read of its identity allows it to be given back."""
+
+    attempt_id: str
+    task_id: str
+    fence: int
+    reason: str
+    raw: bytes
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(message)
+
+
+def decode(body: bytes, wanted: type[M]) -> M:
+    """A message from a body. Raises UndecodableError; the body itself is never repeated in the words."""
+    if len(body) > MAX_BODY_BYTES:
+        raise UndecodableError(f"a {wanted.__name__} of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}", retryable=False)
+    try:
+        return msgspec.json.decode(body, type=wanted)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UndecodableError(f"not a {wanted.__name__}: {error}") from error
+
+
+class _Identity(Message, frozen=True, kw_only=True):
+    attempt_id: str = ""
+    task_id: str = ""
+    fence: int = 0
+
+
+def decode_tasks(batch: Iterable[msgspec.Raw]) -> tuple[list[LeasedTask], list[UndecodableTask]]:
+    """The readable tasks of a batch, and the unreadable ones, each for itself."""
+    tasks: list[LeasedTask] = []
+    refused: list[UndecodableTask] = []
+    for raw in batch:
+        try:
+            tasks.append(msgspec.json.decode(raw, type=LeasedTask))
+        except msgspec.DecodeError as error:
+            refused.append(_identify(bytes(raw), str(error)))
+    return tasks, refused
+
+
+def _identify(raw: bytes, reason: str) -> UndecodableTask:
+    try:
+        identity = msgspec.json.decode(raw, type=_Identity)
+    except msgspec.DecodeError:
+        identity = _Identity()
+    return UndecodableTask(identity.attempt_id, identity.task_id, identity.fence, reason, raw)
+
+
+def result_digest(result: JsonObject) -> str:
+    """SHA-256 over the result with sorted keys and no spaces, as lower-case hex."""
+    return hashlib.sha256(msgspec.json.encode(result, order="sorted")).hexdigest()

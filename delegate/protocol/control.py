@@ -1,0 +1,78 @@
+"""The control lane: heartbeats up, verdicts and commands down. Its own connections, its own thread.
+
+`POST /heartbeat` renews the leases of all attempts that it names and answers a verdict for each. `POST /commands` is a long
+poll that is always open, also with a full pool: what it carries reaches the delegate at once. Each command is repeated
+until its id is acknowledged, in the next poll or heartbeat.
+"""
+
+import enum
+
+from delegate.model.resources import JsonObject
+from delegate.protocol.messages import Answer, Message, Request
+
+
+class HeldAttempt(Message, frozen=True, kw_only=True):
+    attempt_id: str
+    fence: int
+    state: str = "running"  # running, parked, cancelling, finished (its result is in the outbox)
+
+
+class HeartbeatRequest(Request, frozen=True, kw_only=True):
+    """`stalled`: the main loop has been stuck past its limit, so nothing here vouches for the attempts."""
+
+    epoch: int
+    sequence: int
+    attempts: tuple[HeldAttempt, ...] = ()
+    capacity: int = 0
+    free_slots: int = 0
+    outbox_entries: int = 0
+    outbox_bytes: int = 0
+    loop_lag_seconds: float = 0.0
+    stalled: bool = False
+    draining: bool = False
+    certificate_expires_in_seconds: float | None = None
+    acknowledged: tuple[str, ...] = ()
+
+
+class LeaseVerdict(enum.StrEnum):
+    OK = "ok"  # renewed; also what an unknown word means
+    CANCEL = "cancel"
+    SUPERSEDED = "superseded"
+    LOST = "lost"
+    DEADLINE = "deadline"
+
+
+class LeaseDecision(Message, frozen=True, kw_only=True):
+    attempt_id: str
+    verdict: str
+    reason: str = ""
+
+
+class CommandKind(enum.StrEnum):
+    CANCEL = "cancel"  # data: attemptId, verdict (a LeaseVerdict: cancel, superseded, lost, deadline), reason
+    DRAIN = "drain"
+    REVOKE = "revoke"
+    UNSUPPORTED = "unsupported"  # what an unknown word is taken for: counted, acknowledged, ignored
+
+
+class Command(Message, frozen=True, kw_only=True):
+    id: str
+    kind: str
+    data: JsonObject = {}
+
+
+class HeartbeatAnswer(Answer, frozen=True, kw_only=True):
+    attempts: tuple[LeaseDecision, ...] = ()
+    commands: tuple[Command, ...] = ()
+    lease_seconds: float = 45.0
+    heartbeat_seconds: float = 10.0
+
+
+class CommandsRequest(Request, frozen=True, kw_only=True):
+    epoch: int
+    wait_seconds: float
+    acknowledged: tuple[str, ...] = ()
+
+
+class CommandsAnswer(Answer, frozen=True, kw_only=True):
+    commands: tuple[Command, ...] = ()

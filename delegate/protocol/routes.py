@@ -1,0 +1,18 @@
+"""Where each call goes: paths below the manager's address, and the headers that every call carries."""
+
+BASE = "/api/delegate/v1"
+ENROL = f"{BASE}/enroll"
+REFRESH_TOKEN = f"{BASE}/token/refresh"
+SESSION = f"{BASE}/session"
+ACQUIRE = f"{BASE}/tasks/acquire"
+RESULTS = f"{BASE}/results"
+RELEASE = f"{BASE}/attempts/release"
+EVENTS = f"{BASE}/attempts/events"
+HEARTBEAT = f"{BASE}/heartbeat"
+COMMANDS = f"{BASE}/commands"
+BYE = f"{BASE}/bye"
+PING = f"{BASE}/ping"
+
+DELEGATE_ID_HEADER = "X-Delegate-Id"
+REQUEST_ID_HEADER = "X-Request-Id"
+PROBLEM_TYPE = "application/problem+json"

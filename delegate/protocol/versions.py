@@ -1,0 +1,22 @@
+"""Protocol versions and features, and how two sides settle on one.
+
+A manager of minor version N serves delegates of N, N-1 and N-2; a delegate accepts a manager of N+1. Both sides name the
+range that they speak; the highest common version is used. Features are names; only the common ones are used.
+"""
+
+import msgspec
+
+PROTOCOL_MIN = 1
+PROTOCOL_MAX = 1
+FEATURES: frozenset[str] = frozenset({"events", "commands"})
+
+
+class ProtocolRange(msgspec.Struct, frozen=True):
+    min: int = PROTOCOL_MIN
+    max: int = PROTOCOL_MAX
+
+
+def negotiate(ours: ProtocolRange, theirs: ProtocolRange) -> int | None:
+    """The highest version that both speak, None where there is none (the manager then answers 426)."""
+    common = min(ours.max, theirs.max)
+    return common if common >= max(ours.min, theirs.min) else None
