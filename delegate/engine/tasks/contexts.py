@@ -1,0 +1,30 @@
+"""What an attempt gets from whoever runs it: the daemon's pool, or a local command."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+from delegate.engine.tasks.stopping import StopSignal
+from delegate.model.resources import JsonObject
+
+
+@asynccontextmanager
+async def _keep_the_slot() -> AsyncIterator[None]:
+    yield
+
+
+def _tell_nobody(event: str, data: JsonObject) -> None:
+    del event, data
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptContext:
+    """`deadline` is loop time. `report` takes a progress event and never blocks. `parked` gives the slot back while inside."""
+
+    task_id: str
+    attempt_id: str
+    fence: int = 0
+    deadline: float
+    stop: StopSignal = field(default_factory=StopSignal)
+    report: Callable[[str, JsonObject], None] = _tell_nobody
+    parked: Callable[[], AbstractAsyncContextManager[None]] = _keep_the_slot
