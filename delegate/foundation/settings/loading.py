@@ -1,0 +1,319 @@
+"""Builds a program's settings: flag > environment variable > file > default.
+
+Everything that is wrong is found in one pass and reported together. Empty variables count as unset, as manifests
+write them. Secrets may also be given by file at each level; values of secrets appear in no message.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from delegate.foundation.errors import DelegateError, ErrorGroup
+from delegate.foundation.redaction import KNOWN_SECRETS
+from delegate.foundation.secrets import Secret
+from delegate.foundation.settings import names
+from delegate.foundation.settings.declarations import Fault, Resolving, Setting, declared_in, sections_of, settings_of
+from delegate.foundation.settings.directories import configuration_directory
+from delegate.foundation.settings.errors import SettingsError
+from delegate.foundation.settings.files import FileValue, read_settings_file
+from delegate.foundation.settings.kinds import Shown
+from delegate.foundation.settings.programs import PROGRAMS, DelegateSettings, ManagerSettings
+
+P = TypeVar("P")
+
+SYSTEM_FILE = Path("/etc/delegate/delegate.yaml")
+LARGEST_SECRET_FILE = 64 * 2**10
+"""Bytes."""
+_FOREIGN_VARIABLES = frozenset({"DELEGATE_TEST_KUBECONFIG"})
+"""Ours by name, but no setting: the test suite's."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was given. Its text names the source the way a person would look for it."""
+
+    source: str
+    name: str = ""
+    file: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.file:
+            return f"{self.source} {self.file}:{self.line}"
+        return f"{self.source} {self.name}" if self.name else self.source
+
+
+DEFAULT = Place("default")
+
+
+@dataclass(frozen=True)
+class SettingsWarning:
+    """Something that works, and that somebody should know: `event` for programs, the rest for people."""
+
+    event: str
+    name: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class SettingView:
+    """One setting as `config show` shows it; the value of a secret is masked."""
+
+    name: str
+    value: Shown
+    source: str
+    variable: str
+    flag: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[P]):
+    """A program's settings, with where each value came from, and what to warn about."""
+
+    settings: P
+    places: dict[str, Place]
+    warnings: tuple[SettingsWarning, ...]
+
+    def describe(self) -> tuple[SettingView, ...]:
+        """Every setting in order of declaration, secrets masked."""
+        return tuple(
+            SettingView(
+                name=declared.key,
+                value=None if value is None or (declared.required and value == "") else declared.kind.show(value),
+                source=str(self.places[declared.key]),
+                variable=declared.variable,
+                flag=declared.flag,
+                about=declared.about,
+            )
+            for declared, value in self._values()
+        )
+
+    def _values(self) -> Iterator[tuple[Setting[Any], Any]]:
+        for attribute in sections_of(type(self.settings)):
+            part = getattr(self.settings, attribute)
+            for field, declared in settings_of(type(part)):
+                yield declared, getattr(part, field.name)
+
+
+def load(
+    program: type[P],
+    *,
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    config: Path | None = None,
+    require: bool = True,
+) -> Loaded[P]:
+    """The settings of `program` (one of `programs`).
+
+    `flags` are by key (a secret's file as `<key>_file`); `config` is a file that must exist, else the default one is
+    read where present. With `require=False` a missing required value is no fault. Secrets read are registered for
+    masking. Raises SettingsError, or a group of them.
+    """
+    loading = _Loading(flags or {}, os.environ if environment is None else environment)
+    loading.read_file(program, config)
+    loading.check_variables()
+    parts = {name: loading.build(part, require) for name, part in sections_of(program).items()}
+    if loading.errors:
+        raise loading.errors[0] if len(loading.errors) == 1 else ErrorGroup(list[DelegateError](loading.errors))
+    return Loaded(program(**parts), loading.places, tuple(loading.warnings))
+
+
+def default_config_file(program: type, environment: Mapping[str, str]) -> Path | None:
+    """The file that is read when none is given; None where there is none.
+
+    People's commands look into their own configuration directory first, and pass over a system file that they may not read.
+    """
+    if program in (DelegateSettings, ManagerSettings):
+        return SYSTEM_FILE if SYSTEM_FILE.exists() else None
+    for path in (configuration_directory(environment) / "delegate.yaml", SYSTEM_FILE):
+        if os.access(path, os.R_OK):
+            return path
+    return None
+
+
+class _Loading:
+    def __init__(self, flags: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        self.errors: list[SettingsError] = []
+        self.warnings: list[SettingsWarning] = []
+        self.places: dict[str, Place] = {}
+        self._flags = flags
+        self._environment = environment
+        self._file: Path | None = None
+        self._file_values: dict[str, FileValue] = {}
+        self._values: dict[str, object] = {}
+        self._known = declared_in(*PROGRAMS)
+
+    def read_file(self, program: type, config: Path | None) -> None:
+        self._file = config or default_config_file(program, self._environment)
+        if self._file is None:
+            return
+        values = read_settings_file(self._file, self.errors.append)
+        keys = {name for declared in self._known.values() if declared.in_file for name in _names(declared, declared.key, "_file")}
+        for key, value in values.items():
+            if key in keys:
+                self._file_values[key] = value
+            elif key in names.RENAMED_KEYS:
+                self._refuse_in_file(value.line, f"{key} is not used any more", f"use `{names.RENAMED_KEYS[key]}`")
+            else:
+                near = names.nearest(key, keys) or names.nearest(key.removeprefix("DELEGATE_").removeprefix("delegate_"), keys)
+                hint = f"did you mean `{near}`?" if near else "`delegate config show` lists the keys"
+                self._refuse_in_file(value.line, f"unknown key `{key}`", hint)
+
+    def check_variables(self) -> None:
+        known = {name for declared in self._known.values() for name in _names(declared, declared.variable, "_FILE")}
+        for variable, value in sorted(self._environment.items()):
+            if variable in names.RENAMED_VARIABLES:
+                self.errors.append(SettingsError(f"{variable} is not used any more", hint=f"use {names.RENAMED_VARIABLES[variable]}"))
+            elif variable.startswith("DELEGATE_") and variable not in known | _FOREIGN_VARIABLES and not names.is_injected(variable, value):
+                near = names.nearest(variable, known)
+                self.warnings.append(
+                    SettingsWarning(
+                        "settings.unknown_variable",
+                        variable,
+                        f"{variable} is no setting and was ignored",
+                        f"did you mean {near}?" if near else "`delegate config show` lists the variables",
+                    )
+                )
+
+    def build(self, part: type, require: bool) -> Any:
+        """A section, or None where one of its values can't be used (the faults are recorded)."""
+        before = len(self.errors)
+        values: dict[str, object] = {}
+        for field, declared in settings_of(part):
+            found = self._find(declared)
+            if found is not None:
+                text, place = found
+                self.places[declared.key] = place
+                values[field.name] = self._parse(declared, text, place)
+            else:
+                self.places[declared.key] = DEFAULT
+                if declared.computed is not None and len(self.errors) == before:
+                    values[field.name] = declared.computed(Resolving(self._environment, self._values))
+                if declared.required and require and len(self.errors) == before:
+                    self.errors.append(
+                        SettingsError(
+                            f"{declared.variable} is not set",
+                            hint=f"set {declared.variable}, or give {declared.flag}, or `{declared.key}` in the settings file",
+                        )
+                    )
+            self._values[declared.key] = values.get(field.name, field.default)
+        if len(self.errors) > before:
+            return None
+        built = part(**values)
+        for fault in getattr(built, "faults", list)():
+            self.errors.append(self._placed(fault))
+        for doubt in getattr(built, "doubts", list)():
+            self.warnings.append(SettingsWarning("settings.doubtful", doubt.key, doubt.message, doubt.hint))
+        return built
+
+    def _find(self, declared: Setting[Any]) -> tuple[str, Place] | None:
+        """The winning text and its place; the first level that says anything decides."""
+        for level in (self._from_flags, self._from_environment, self._from_file):
+            found = level(declared)
+            if found is not None:
+                return found
+        return None
+
+    def _from_flags(self, declared: Setting[Any]) -> tuple[str, Place] | None:
+        value, by_file = self._flags.get(declared.key), self._flags.get(f"{declared.key}_file") if declared.secret else None
+        place, file_place = Place("flag", declared.flag), Place("flag", f"{declared.flag}-file")
+        if value is not None and declared.secret:
+            self.warnings.append(
+                SettingsWarning(
+                    "settings.secret_on_command_line",
+                    declared.flag,
+                    f"{declared.flag} shows the secret to everybody who can list processes",
+                    f"use {declared.variable}_FILE or {declared.flag}-file",
+                )
+            )
+        return self._one_of(value, place, by_file, file_place)
+
+    def _from_environment(self, declared: Setting[Any]) -> tuple[str, Place] | None:
+        variable = next((name for name in (declared.variable, *declared.also) if self._environment.get(name)), declared.variable)
+        value = self._environment.get(variable) or None
+        if value is not None and names.is_injected_value(value):
+            self.errors.append(
+                SettingsError(
+                    f"{variable} holds {value!r}: Kubernetes put the address of a Service there",
+                    hint=f"set `enableServiceLinks: false` in the pod's spec (or rename the Service); to be safe set {variable} too",
+                )
+            )
+            return None
+        by_file = (self._environment.get(f"{declared.variable}_FILE") or None) if declared.secret else None
+        return self._one_of(value, Place("environment", variable), by_file, Place("environment", f"{declared.variable}_FILE"))
+
+    def _from_file(self, declared: Setting[Any]) -> tuple[str, Place] | None:
+        if not declared.in_file:
+            return None
+        value = self._file_values.get(declared.key)
+        by_file = self._file_values.get(f"{declared.key}_file") if declared.secret else None
+        return self._one_of(
+            value.text if value else None,
+            Place("file", declared.key, str(self._file), value.line if value else None),
+            by_file.text if by_file else None,
+            Place("file", f"{declared.key}_file", str(self._file), by_file.line if by_file else None),
+        )
+
+    def _one_of(self, value: str | None, place: Place, by_file: str | None, file_place: Place) -> tuple[str, Place] | None:
+        if value is not None and by_file is not None:
+            self._refuse(file_place, f"{place.name} and {file_place.name} are both given", f"keep {file_place.name} alone")
+            return value, place
+        if value is not None:
+            return value, place
+        if by_file is None:
+            return None
+        return self._secret_from(Path(by_file), file_place), file_place
+
+    def _secret_from(self, path: Path, place: Place) -> str:
+        """The content of a secret's file without the newline at its end; empty after an error."""
+        try:
+            with path.open("rb") as file:
+                content = file.read(LARGEST_SECRET_FILE + 1)
+            text = content.decode()
+        except OSError as error:
+            hint = (
+                "check the path and that the secret is mounted"
+                if isinstance(error, FileNotFoundError)
+                else "let the user that runs this read it"
+            )
+            self._refuse(place, f"{place.name}: {path} can't be read: {error.strerror}", hint)
+            return ""
+        except UnicodeDecodeError:
+            self._refuse(place, f"{place.name}: {path} holds no text", "write the secret as UTF-8 text")
+            return ""
+        if len(content) > LARGEST_SECRET_FILE:
+            self._refuse(place, f"{place.name}: {path} is larger than {LARGEST_SECRET_FILE} bytes", "give the file of the secret alone")
+            return ""
+        if not text.strip():
+            self._refuse(place, f"{place.name}: {path} is empty", "write the secret into it")
+            return ""
+        return text.rstrip("\r\n")
+
+    def _parse(self, declared: Setting[Any], text: str, place: Place) -> object:
+        try:
+            value: object = declared.kind.parse(text)
+        except ValueError as error:
+            self._refuse(place, f"{place.name}: {error}", "")
+            return None
+        if isinstance(value, Secret) and declared.secret:
+            KNOWN_SECRETS.add(value)
+        return value
+
+    def _placed(self, fault: Fault) -> SettingsError:
+        place = self.places.get(fault.key, DEFAULT)
+        name = place.name or (self._known[fault.key].variable if fault.key in self._known else fault.key)
+        return SettingsError(f"{name}: {fault.message}", hint=fault.hint, file=place.file, line=place.line)
+
+    def _refuse(self, place: Place, message: str, hint: str) -> None:
+        self.errors.append(SettingsError(message, hint=hint, file=place.file, line=place.line))
+
+    def _refuse_in_file(self, line: int, message: str, hint: str) -> None:
+        self.errors.append(SettingsError(message, hint=hint, file=str(self._file), line=line))
+
+
+def _names(declared: Setting[Any], name: str, suffix: str) -> tuple[str, ...]:
+    return (name, name + suffix) if declared.secret else (name,)

@@ -1,0 +1,91 @@
+"""Sections of the manager's settings. Durations are seconds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from delegate.foundation.secrets import SecretUrl
+from delegate.foundation.settings.declarations import Fault, Resolving, section, setting
+from delegate.foundation.settings.kinds import EXISTING_FILE, LISTEN, PATH, SECRET_URL, duration, integer
+from delegate.foundation.settings.urls import ListenAddress, is_loopback
+
+
+def _database(resolving: Resolving) -> SecretUrl:
+    return SecretUrl(f"sqlite:///{Path(str(resolving.values['manager_state_dir'])).absolute() / 'manager.db'}")
+
+
+def _grace(resolving: Resolving) -> float:
+    return float(str(resolving.values["manager_lease"]))
+
+
+@section
+class Serving:
+    """Where the manager listens."""
+
+    listen: ListenAddress = setting("DELEGATE_MANAGER_LISTEN", LISTEN, "Address and port.", default=ListenAddress("127.0.0.1", 8080))
+    tls_cert: Path | None = setting("DELEGATE_MANAGER_TLS_CERT", EXISTING_FILE, "Certificate chain (PEM).", default=None)
+    tls_key: Path | None = setting("DELEGATE_MANAGER_TLS_KEY", EXISTING_FILE, "Its private key (PEM).", default=None)
+
+    def faults(self) -> Iterator[Fault]:
+        if self.tls_cert and not self.tls_key:
+            yield Fault("manager_tls_cert", "a certificate without its key", "set DELEGATE_MANAGER_TLS_KEY too")
+        if self.tls_key and not self.tls_cert:
+            yield Fault("manager_tls_key", "a key without its certificate", "set DELEGATE_MANAGER_TLS_CERT too")
+
+    def doubts(self) -> Iterator[Fault]:
+        if not self.tls_cert and not is_loopback(self.listen.host):
+            yield Fault(
+                "manager_listen",
+                f"{self.listen} is reachable beyond this machine without TLS",
+                "set DELEGATE_MANAGER_TLS_CERT and DELEGATE_MANAGER_TLS_KEY, unless something in front of it speaks TLS",
+            )
+
+
+@section
+class Storage:
+    """What the manager keeps, and where."""
+
+    state_dir: Path = setting(
+        "DELEGATE_MANAGER_STATE_DIR", PATH, "Database, first admin token, authority.", default=Path("/var/lib/delegate-manager")
+    )
+    database_url: SecretUrl = setting(
+        "DELEGATE_MANAGER_DATABASE_URL",
+        SECRET_URL,
+        "postgresql://user:password@host/name for many machines; by default SQLite in the state directory.",
+        computed=_database,
+    )
+
+
+@section
+class Leasing:
+    """How long an attempt is its delegate's, and what happens when it is lost."""
+
+    lease_seconds: float = setting(
+        "DELEGATE_MANAGER_LEASE", duration(1.0, 3600.0), "Life of a lease since the last heartbeat.", default=45.0
+    )
+    heartbeat_seconds: float = setting(
+        "DELEGATE_MANAGER_HEARTBEAT", duration(0.1, 600.0), "Interval that delegates are asked to report in.", default=10.0
+    )
+    poll_seconds: float = setting(
+        "DELEGATE_MANAGER_POLL", duration(0.1, 600.0), "Longest time a poll for tasks is held open; below what proxies cut.", default=45.0
+    )
+    grace_seconds: float = setting(
+        "DELEGATE_MANAGER_GRACE",
+        duration(0.0, 3600.0),
+        "After a restart no lease ends before that, so that delegates can come back; by default one lease.",
+        computed=_grace,
+    )
+    requeues: int = setting(
+        "DELEGATE_MANAGER_REQUEUES", integer(0, 1000), "Times that a task is handed out again after its delegate was lost.", default=5
+    )
+    requeue_base_seconds: float = setting(
+        "DELEGATE_MANAGER_REQUEUE_BASE", duration(0.0, 3600.0), "First wait before it is; doubled each time.", default=1.0
+    )
+    requeue_max_seconds: float = setting("DELEGATE_MANAGER_REQUEUE_MAX", duration(0.0, 86400.0), "Cap of that wait.", default=60.0)
+
+    def faults(self) -> Iterator[Fault]:
+        if self.lease_seconds < 2 * self.heartbeat_seconds:
+            yield Fault(
+                "manager_lease",
+                f"a lease of {self.lease_seconds:g} s ends before a second heartbeat ({self.heartbeat_seconds:g} s apart) can be late",
+                "make the lease at least twice the heartbeat, better four times",
+            )

@@ -1,0 +1,41 @@
+"""Names: renamed ones and their successors, unknown ones and the nearest known, and the ones Kubernetes makes up."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+RENAMED_VARIABLES = {
+    "DELEGATE_TAGS": "DELEGATE_LABELS",
+    "DELEGATE_TASK_LIMIT": "DELEGATE_TASK_CAPACITY",
+}
+"""Names that are not taken any more (or are taken elsewhere for the same thing), with their successors."""
+
+RENAMED_KEYS = {old.removeprefix("DELEGATE_").lower(): new.removeprefix("DELEGATE_").lower() for old, new in RENAMED_VARIABLES.items()}
+
+RENAMED_FLAGS = {"--" + old.replace("_", "-"): "--" + new.replace("_", "-") for old, new in RENAMED_KEYS.items()}
+
+_PROTOCOL = r"(?:TCP|UDP|SCTP)"
+_INJECTED_NAME = re.compile(
+    rf"[A-Z0-9_]+_(?:SERVICE_HOST|SERVICE_PORT|SERVICE_PORT_[A-Z0-9_]+|PORT_\d+_{_PROTOCOL}|PORT_\d+_{_PROTOCOL}_(?:PROTO|PORT|ADDR))"
+)
+_INJECTED_VALUE = re.compile(r"(?:tcp|udp|sctp)://\S+:\d+", re.IGNORECASE)
+
+
+def is_injected_value(value: str) -> bool:
+    """Whether a value is the address of a Service, as Kubernetes writes it into `<SERVICE>_PORT`."""
+    return _INJECTED_VALUE.fullmatch(value.strip()) is not None
+
+
+def is_injected(variable: str, value: str) -> bool:
+    """Whether Kubernetes put this variable there for a Service of the namespace (enableServiceLinks)."""
+    return _INJECTED_NAME.fullmatch(variable) is not None or (variable.endswith("_PORT") and is_injected_value(value))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant; empty if none is near."""
+    candidates = list(known)
+    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    if not matches:
+        by_folded = {candidate.lower().replace("-", "_"): candidate for candidate in candidates}
+        matches = [by_folded[each] for each in difflib.get_close_matches(name.lower().replace("-", "_"), by_folded, n=1, cutoff=0.6)]
+    return matches[0] if matches else ""

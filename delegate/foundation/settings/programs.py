@@ -1,0 +1,69 @@
+"""Which sections each program has. A program is a frozen set of sections; `loading.load` builds one."""
+
+from dataclasses import dataclass
+
+from delegate.foundation.settings.manager import Leasing, Serving, Storage
+from delegate.foundation.settings.sections import (
+    Cluster,
+    DeadLetters,
+    Identity,
+    LocalLogging,
+    Logging,
+    ManagerLink,
+    Network,
+    OperatorLink,
+    Pool,
+    Probes,
+    Retry,
+    Workspace,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelegateSettings:
+    """`delegate run` and what operates on a delegate."""
+
+    link: ManagerLink
+    identity: Identity
+    pool: Pool
+    retry: Retry
+    cluster: Cluster
+    dead_letters: DeadLetters
+    probes: Probes
+    logging: Logging
+    network: Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerSettings:
+    """`delegate manager ...`."""
+
+    serving: Serving
+    storage: Storage
+    leasing: Leasing
+    logging: Logging
+    network: Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSettings:
+    """Commands of people against a manager."""
+
+    link: OperatorLink
+    logging: LocalLogging
+    network: Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSettings:
+    """Commands of people that work here and now, without a manager: exec, sync, diff, render, demo."""
+
+    workspace: Workspace
+    cluster: Cluster
+    retry: Retry
+    logging: LocalLogging
+    network: Network
+
+
+PROGRAMS: tuple[type, ...] = (DelegateSettings, ManagerSettings, OperatorSettings, LocalSettings)
+"""Every program: what any of them knows is no unknown name to the others."""
