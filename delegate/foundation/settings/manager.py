@@ -1,12 +1,22 @@
 """Sections of the manager's settings. Durations are seconds."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from delegate.foundation.secrets import SecretUrl
 from delegate.foundation.settings.declarations import Fault, Resolving, section, setting
+from delegate.foundation.settings.directories import state_directory
 from delegate.foundation.settings.kinds import EXISTING_FILE, LISTEN, PATH, SECRET_URL, duration, integer
 from delegate.foundation.settings.urls import ListenAddress, is_loopback
+
+_SYSTEM_STATE_DIR = Path("/var/lib/delegate-manager")
+
+
+def _state_directory(resolving: Resolving) -> Path:
+    if os.geteuid() == 0 or os.access(_SYSTEM_STATE_DIR, os.W_OK):
+        return _SYSTEM_STATE_DIR
+    return state_directory(resolving.environment).with_name("delegate-manager")
 
 
 def _database(resolving: Resolving) -> SecretUrl:
@@ -45,7 +55,10 @@ class Storage:
     """What the manager keeps, and where."""
 
     state_dir: Path = setting(
-        "DELEGATE_MANAGER_STATE_DIR", PATH, "Database, first admin token, authority.", default=Path("/var/lib/delegate-manager")
+        "DELEGATE_MANAGER_STATE_DIR",
+        PATH,
+        "Database and first admin token; by default /var/lib/delegate-manager, or under $XDG_STATE_HOME where that can't be written.",
+        computed=_state_directory,
     )
     database_url: SecretUrl = setting(
         "DELEGATE_MANAGER_DATABASE_URL",

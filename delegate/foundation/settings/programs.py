@@ -65,5 +65,12 @@ class LocalSettings:
     network: Network
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProbeSettings:
+    """`delegate probe`: what it needs to find the daemon."""
+
+    probes: Probes
+
+
 PROGRAMS: tuple[type, ...] = (DelegateSettings, ManagerSettings, OperatorSettings, LocalSettings)
 """Every program: what any of them knows is no unknown name to the others."""

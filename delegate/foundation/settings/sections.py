@@ -181,11 +181,11 @@ class Retry:
 class Cluster:
     """Which clusters are served."""
 
-    kubeconfig: Path | None = setting(
+    kubeconfig: str = setting(
         "DELEGATE_KUBECONFIG",
-        EXISTING_FILE,
-        "Its contexts are the cluster registry, beside the cluster that the delegate runs in.",
-        default=None,
+        TEXT,
+        "A file, or several joined with colons; its contexts are the cluster registry, beside the cluster that the delegate runs in.",
+        default="",
     )
 
 
@@ -265,7 +265,9 @@ class Workspace:
 class OperatorLink:
     """The way to the manager, for people's commands."""
 
-    url: str = setting("DELEGATE_MANAGER_URL", URL, "Address of the manager.", default="", required=True)
+    url: str = setting(
+        "DELEGATE_MANAGER_URL", URL, "Address of the manager; by default one on this machine.", default="http://127.0.0.1:8080"
+    )
     allow_http: bool = setting("DELEGATE_ALLOW_HTTP", BOOLEAN, "Accepts an http address beyond loopback.", default=False)
     api_token: Secret | None = setting("DELEGATE_API_TOKEN", SECRET, "Operator's token.", default=None)
 
