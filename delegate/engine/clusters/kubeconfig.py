@@ -152,7 +152,7 @@ class KubeconfigSource:
     Refreshed OIDC tokens and what a plugin gave are kept as long as the files stay the same, and no longer than they hold.
     """
 
-    def __init__(self, locations: str, context: str, directory: Path, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, locations: str, context: str, directory: Path | None, environment: Mapping[str, str] = os.environ) -> None:
         self._locations = locations
         self._context = context
         self._directory = directory
@@ -252,7 +252,7 @@ class KubeconfigSource:
         configuration = configuration_type()
         try:
             async with asyncio.timeout(_LOADING_SECONDS):
-                await load(document, client_configuration=configuration, temp_file_path=str(self._directory))
+                await load(document, client_configuration=configuration, temp_file_path=str(self._directory) if self._directory else None)
         except TimeoutError as error:
             raise KubeconfigError(f"{self.description}: the identity provider gave no answer within {_LOADING_SECONDS:g} s") from error
         except (fault, ValueError, KeyError, AssertionError, OSError) as error:
