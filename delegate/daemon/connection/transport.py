@@ -1,0 +1,249 @@
+"""One call to the manager: a POST that comes back as a decoded answer or as one of the errors of this package.
+
+Every lane has a transport of its own, and so connections of its own. Limits are on silence, never on the whole: a transfer that
+makes progress is not cut. A connection that was kept alive may be closed by the other side in the moment of its re-use; such a
+call is made once more at once on a new connection (all calls are idempotent by key).
+"""
+
+import asyncio
+import datetime as dt
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TypeVar
+
+import aiohttp
+
+from delegate.daemon.connection.answers import RawAnswer, describe, read_answer
+from delegate.daemon.connection.errors import TransportError
+from delegate.daemon.connection.patience import Patience
+from delegate.daemon.connection.trust import explain_connect_fault
+from delegate.foundation.secrets import Secret
+from delegate.protocol import codec, routes
+from delegate.protocol.messages import Answer, Request
+
+A = TypeVar("A", bound=Answer)
+_UPLOAD_PIECE = 64 * 1024
+_RACE_SECONDS = 2.0
+_KEEP_ALIVE_SECONDS = 30.0
+_NAMES_SECONDS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where the manager is, and how to get there. `join` makes a URL of a path; `proxy` names the proxy for a URL."""
+
+    join: Callable[[str], str]
+    tls: ssl.SSLContext | None = None
+    proxy: Callable[[str], str | None] = field(default=lambda url: None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Seconds. `stall`: the longest silence while something is due; a long poll may be silent for its wait and `slack` more."""
+
+    connect: float = 10.0
+    stall: float = 30.0
+    slack: float = 15.0
+
+
+class Transport:
+    """The connections of one lane. Belongs to one event loop; made, used and closed there."""
+
+    def __init__(self, endpoint: Endpoint, *, limits: Limits | None = None, patience: Patience | None = None) -> None:
+        self.patience = patience or Patience()
+        self._endpoint = endpoint
+        self._limits = limits or Limits()
+        self._exits = AsyncExitStack()
+        self._kept: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        await self._exits.aclose()
+        self._kept = self._fresh = None
+
+    async def call(
+        self,
+        route: str,
+        request: Request,
+        wanted: type[A],
+        *,
+        token: Secret,
+        delegate_id: str = "",
+        wait_seconds: float = 0.0,
+        within_seconds: float | None = None,
+    ) -> A:
+        """The manager's answer, after as much patience as the route asked for.
+
+        `wait_seconds` is how long the answer may be held back (long poll); `within_seconds` bounds the whole call where an
+        answer is worthless later. Raises TransportError or a RefusalError.
+        """
+        await asyncio.sleep(self.patience.remaining(route))
+        body = codec.encode(request)
+        call = _Call(route, self._endpoint.join(route), body, _headers(request.request_id, len(body), token, delegate_id))
+        silence = wait_seconds + (self._limits.slack if wait_seconds else self._limits.stall)
+        try:
+            async with asyncio.timeout(within_seconds):
+                raw = await self._answered(call, silence)
+        except TimeoutError as error:
+            raise TransportError(
+                f"no answer to {route} within {within_seconds:g} s",
+                hint="check the way to the manager, and whether it is overloaded; this is tried again",
+            ) from error
+        try:
+            return read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
+        except Exception as error:
+            self._learn_patience(route, error)
+            raise
+
+    def _learn_patience(self, route: str, error: Exception) -> None:
+        asked = getattr(error, "retry_after", None)
+        if isinstance(asked, float):
+            self.patience.ask(route, asked)
+
+    async def _answered(self, call: "_Call", silence: float) -> RawAnswer:
+        if self._kept is None:
+            self._kept = self._open(force_close=False)
+        trip = _Trip()
+        try:
+            return await self._post(self._kept, call, silence, trip)
+        except TransportError:
+            if not trip.was_keep_alive_race:
+                raise
+        # The other connections kept alive may be as dead as this one.
+        if self._fresh is None:
+            self._fresh = self._open(force_close=True)
+        return await self._post(self._fresh, call, silence, _Trip())
+
+    async def _post(self, session: aiohttp.ClientSession, call: "_Call", silence: float, trip: "_Trip") -> RawAnswer:
+        trip.began_at = time.monotonic()
+        try:
+            async with (
+                asyncio.timeout(silence + self._limits.connect) as limit,
+                session.post(
+                    call.url,
+                    data=_upload(call.body, limit, silence),
+                    headers=call.headers,
+                    allow_redirects=False,
+                    proxy=self._endpoint.proxy(call.url),
+                    trace_request_ctx=trip,
+                ) as response,
+            ):
+                trip.answer_began = True
+                return await _read_answer(response, limit, self._limits.stall)
+        except TimeoutError as error:
+            hint = "check for a firewall that drops connections without a word; this is tried again"
+            raise TransportError(f"{call.route} was silent for {silence:g} s", hint=hint) from error
+        except aiohttp.ClientConnectionError as error:
+            if isinstance(error, aiohttp.ClientConnectorError):
+                raise explain_connect_fault(error, call.url) from error
+            trip.cut_after = None if trip.answer_began else time.monotonic() - trip.began_at
+            hint = "check for a proxy or firewall that closes connections; this is tried again"
+            raise TransportError(f"the connection of {call.route} was cut", hint=hint, cut_after=trip.cut_after) from error
+        except aiohttp.ClientError as error:
+            raise explain_connect_fault(error, call.url) from error
+
+    def _open(self, *, force_close: bool) -> aiohttp.ClientSession:
+        tls: ssl.SSLContext | bool = self._endpoint.tls or True
+        connector = (
+            aiohttp.TCPConnector(ssl=tls, limit=16, force_close=True, ttl_dns_cache=_NAMES_SECONDS)
+            if force_close
+            else aiohttp.TCPConnector(ssl=tls, limit=16, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=_NAMES_SECONDS)
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect),
+            trust_env=False,
+            auto_decompress=True,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[_watch_reuse()],
+            max_line_size=32 * 1024,
+            max_field_size=32 * 1024,
+        )
+        self._exits.push_async_callback(session.close)
+        return session
+
+
+@dataclass(frozen=True)
+class _Call:
+    route: str
+    url: str
+    body: bytes
+    headers: dict[str, str]
+
+
+@dataclass
+class _Trip:
+    """What became of one try on one connection."""
+
+    began_at: float = 0.0
+    reused: bool = False
+    answer_began: bool = False
+    cut_after: float | None = None
+
+    @property
+    def was_keep_alive_race(self) -> bool:
+        return self.reused and self.cut_after is not None and self.cut_after < _RACE_SECONDS
+
+
+def _headers(request_id: str, size: int, token: Secret, delegate_id: str) -> dict[str, str]:
+    headers = {
+        "Authorization": f"Bearer {token.reveal()}",
+        "Content-Type": "application/json",
+        "Content-Length": str(size),
+        "Accept": f"application/json, {routes.PROBLEM_TYPE}",
+        routes.REQUEST_ID_HEADER: request_id,
+    }
+    if delegate_id:
+        headers[routes.DELEGATE_ID_HEADER] = delegate_id
+    return headers
+
+
+def _watch_reuse() -> aiohttp.TraceConfig:
+    trace = aiohttp.TraceConfig()
+
+    async def mark(session: aiohttp.ClientSession, context: SimpleNamespace, parameters: aiohttp.TraceConnectionReuseconnParams) -> None:
+        trip = context.trace_request_ctx
+        if isinstance(trip, _Trip):
+            trip.reused = True
+
+    trace.on_connection_reuseconn.append(mark)
+    return trace
+
+
+def _upload(body: bytes, limit: asyncio.Timeout, silence: float) -> "bytes | AsyncIterator[bytes]":
+    return body if len(body) <= _UPLOAD_PIECE else _in_pieces(body, limit, silence)
+
+
+async def _in_pieces(body: bytes, limit: asyncio.Timeout, silence: float) -> AsyncIterator[bytes]:
+    """Each piece that the other side took puts the limit off."""
+    for start in range(0, len(body), _UPLOAD_PIECE):
+        yield body[start : start + _UPLOAD_PIECE]
+        _put_off(limit, silence)
+
+
+async def _read_answer(response: aiohttp.ClientResponse, limit: asyncio.Timeout, stall: float) -> RawAnswer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    body = bytearray()
+    _put_off(limit, stall)
+    try:
+        async for piece in response.content.iter_any():
+            body += piece
+            if len(body) > codec.MAX_BODY_BYTES:
+                raise TransportError(f"an answer of more than {codec.MAX_BODY_BYTES} bytes was not read to its end")
+            _put_off(limit, stall)
+    except aiohttp.ClientError as error:
+        raise TransportError(
+            "the answer broke off before its end",
+            hint="look for a proxy on the way that cuts or garbles answers",
+            facts=describe(RawAnswer(response.status, headers, bytes(body))),
+        ) from error
+    return RawAnswer(response.status, headers, bytes(body))
+
+
+def _put_off(limit: asyncio.Timeout, seconds: float) -> None:
+    if not limit.expired():
+        limit.reschedule(asyncio.get_running_loop().time() + seconds)

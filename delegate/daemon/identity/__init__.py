@@ -1,0 +1,1 @@
+"""Who this delegate is: the identity in the state directory."""
