@@ -24,6 +24,20 @@ class Health(msgspec.Struct, frozen=True):
 
 
 HEALTHY = Health(HealthStatus.HEALTHY)
+
+
+def progressing(reason: str, message: str = "") -> Health:
+    return Health(HealthStatus.PROGRESSING, reason, message)
+
+
+def degraded(reason: str, message: str = "") -> Health:
+    return Health(HealthStatus.DEGRADED, reason, message)
+
+
+def suspended(reason: str, message: str = "") -> Health:
+    return Health(HealthStatus.SUSPENDED, reason, message)
+
+
 _FROM_BEST_TO_WORST = (
     HealthStatus.HEALTHY,
     HealthStatus.SUSPENDED,
