@@ -2,7 +2,6 @@
 
 import hmac
 from typing import NoReturn, Self
-from urllib.parse import urlsplit, urlunsplit
 
 HIDDEN = "(hidden)"
 """What stands in the place of a masked value, everywhere."""
@@ -62,14 +61,20 @@ class SecretUrl(Secret):
 
 
 def hide_credentials(url: str) -> str:
-    """The URL with its user and password replaced; any other text unchanged, unparsable URLs hidden whole."""
-    if "@" not in url:
+    """The URL with user and password replaced; one that has none, or a bare user as in `ssh://git@host`, unchanged."""
+    scheme, separator, rest = _split_scheme(url)
+    authority, slash, path = rest.partition("/")
+    userinfo, at, address = authority.rpartition("@")
+    if at:
+        if scheme.lower() in ("http", "https") or ":" in userinfo:
+            return f"{scheme}{separator}{HIDDEN}@{address}{slash}{path}"
         return url
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return HIDDEN
-    userinfo, at, address = parts.netloc.rpartition("@")
-    if not at or not userinfo:
-        return url if not at else HIDDEN
-    return urlunsplit(parts._replace(netloc=f"{HIDDEN}@{address}"))
+    port = authority.rpartition("]")[2].rpartition(":")[2]
+    if "@" in path and ":" in authority and not port.isdigit():  # a password with a slash in it
+        return f"{scheme}{separator}{HIDDEN}@{path.rpartition('@')[2]}"
+    return url
+
+
+def _split_scheme(url: str) -> tuple[str, str, str]:
+    scheme, separator, rest = url.partition("://")
+    return (scheme, separator, rest) if separator else ("", "", url)

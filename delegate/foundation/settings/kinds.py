@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
 
 from delegate.foundation.quantities import format_duration, parse_duration, parse_size
-from delegate.foundation.secrets import Secret, SecretUrl
+from delegate.foundation.secrets import Secret, SecretUrl, hide_credentials
 from delegate.foundation.settings.urls import ListenAddress, parse_http_url, parse_listen_address
 
 T = TypeVar("T")
@@ -158,6 +159,21 @@ def _secret_url(text: str) -> SecretUrl:
     return SecretUrl(text.strip())
 
 
+def _proxy_url(text: str) -> SecretUrl:
+    url = text.strip()
+    if "://" not in url:  # as curl and its kin read it
+        url = f"http://{url}"
+    shown = hide_credentials(url)
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise ValueError(f"{shown!r} is no URL: {error}") from error
+    if not usable:
+        raise ValueError(f"{shown!r} is no http or https proxy; write http://host:port")
+    return SecretUrl(url)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in re.split(r"[,\s]+", text))))
 
@@ -177,7 +193,7 @@ LABELS: Kind[dict[str, str]] = Kind("KEY=VALUE,...", parse_labels, dict)
 NAMES: Kind[tuple[str, ...]] = Kind("NAME,...", _names, _show_list)
 BUCKET: Kind[str] = Kind("s3://BUCKET/PREFIX", _bucket, lambda bucket: bucket)
 SECRET: Kind[Secret] = Kind("TEXT", _secret, lambda secret: secret.shown, secret=True)
-PROXY: Kind[SecretUrl] = Kind("URL", _secret_url, lambda url: url.shown)
+PROXY: Kind[SecretUrl] = Kind("URL", _proxy_url, lambda url: url.shown)
 """A proxy's URL; its credentials, if any, are hidden."""
 SECRET_URL: Kind[SecretUrl] = Kind("URL", _secret_url, lambda url: url.shown, secret=True)
 """As PROXY, and taken from a file too."""
