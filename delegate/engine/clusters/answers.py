@@ -49,6 +49,10 @@ _IMMUTABLE = re.compile(
     r"|[Uu]pdates? to .* (?:is|are) forbidden|pod updates may not change fields other than"
 )
 _TRANSIENT_INTERNAL = re.compile(r"etcdserver: |rpc error: code = Unavailable|leader changed|server is currently unable")
+_BAD_INPUT = re.compile(
+    r"failed to create typed patch object|failed to convert new object|resourceVersion should not be set on objects to be created"
+)
+_STALE = re.compile(r"has been modified|ResourceVersion in the precondition")
 _RECREATED = re.compile(r"UID in the precondition|UID in precondition|uid mismatch", re.IGNORECASE)
 
 
@@ -196,7 +200,7 @@ def _conflict(answer: Status, question: Question) -> errors.ApiError:
         return error
     if _RECREATED.search(answer.message):
         return errors.RecreatedObjectError(answer.message, hint=f"{question.what} was deleted and created again; plan it anew")
-    if "has been modified" in answer.message:
+    if _STALE.search(answer.message):
         return errors.StaleObjectError(answer.message, hint=f"{question.what} changed since it was read; plan it anew")
     return errors.ConflictError(answer.message)
 
@@ -214,7 +218,7 @@ def _invalid(answer: Status, question: Question) -> errors.ApiError:
     if answer.causes and all(_IMMUTABLE.search(cause.message) for cause in answer.causes):
         if all(cause.field == "metadata.uid" for cause in answer.causes):
             return errors.RecreatedObjectError(answer.message, hint=f"{question.what} was deleted and created again; plan it anew")
-        fields = ", ".join(cause.field for cause in answer.causes)
+        fields = ", ".join(dict.fromkeys(cause.field for cause in answer.causes))
         return errors.ImmutableFieldError(
             answer.message,
             hint=f"{fields} can't change; set it back, use another name, or let it be replaced (options {{replace: true, force: true}})",
@@ -231,7 +235,7 @@ def _too_many(answer: Status, question: Question) -> errors.ApiError:
 
 def _internal(answer: Status, question: Question) -> errors.ApiError:
     message = answer.message or f"{question.host} failed"
-    if message.startswith("failed to create typed patch object"):
+    if _BAD_INPUT.match(message):
         return errors.SchemaError(message, hint=f"correct {question.what}; kubectl explain shows its fields")
     webhook = _WEBHOOK_FAILED.search(message)
     if webhook is not None:

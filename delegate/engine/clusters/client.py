@@ -214,7 +214,15 @@ class ApiClient:
         Returns what the server answers: the object where finalizers hold it (with a deletionTimestamp), else a Status.
         """
         preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions, "propagationPolicy": propagation}
+        options: JsonObject = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": preconditions,
+            "propagationPolicy": propagation,
+        }
+        if dry_run:
+            # In the body: with one, a server ignores the query and would really delete (seen with 1.36).
+            options["dryRun"] = ["All"]
         call = msgspec.structs.replace(
             _object_call("delete", "DELETE", type, namespace, name, effect=_effect(dry_run)),
             params=(("dryRun", "All"),) if dry_run else (),

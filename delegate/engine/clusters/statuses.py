@@ -41,6 +41,7 @@ def read_status(body: JsonObject, *, sensitive: bool) -> Status:
         Cause(str(each.get("reason") or ""), str(each.get("field") or ""), shorten(str(each.get("message") or ""), sensitive=sensitive))
         for each in map(_mapping, _sequence(details.get("causes")))
     )
+    causes = tuple(dict.fromkeys(causes))  # server-side apply repeats some
     retry_after = details.get("retryAfterSeconds")
     return Status(
         code=body["code"] if isinstance(body.get("code"), int) else 0,
