@@ -107,7 +107,7 @@ def _fault(container: JsonObject, name: str, image: str) -> ContainerFault | Non
     ended = mapping(state, "terminated")
     if restarts and integer(ended, "exitCode"):
         return ContainerFault(FaultKind.CRASH, name, image, str(ended.get("reason") or "Error"), _exit_words(ended))
-    runs_unready = bool(mapping(state, "running")) and not container.get("ready")
+    runs_unready = isinstance(state.get("running"), dict) and not container.get("ready")
     if runs_unready and restarts >= _RESTARTS_OF_A_LOOP and integer(last, "exitCode"):
         return ContainerFault(FaultKind.CRASH, name, image, str(last.get("reason") or "Error"), _exit_words(last))
     return None
