@@ -36,16 +36,18 @@ class Caller:
         on_request: OnRequest | None = None,
         clock: Clock = SYSTEM_CLOCK,
         dice: random.Random | None = None,
+        urgent: bool = False,
     ) -> None:
         self.transport = transport
         self.policy = policy
         self.meter = meter
         self.clock = clock
         self._on_request = on_request
+        self._urgent = urgent
         self._dice = dice or random.Random()  # noqa: S311  # jitter, no secret
 
-    def viewed(self, *, policy: RetryPolicy | None = None, meter: RequestMeter | None = None) -> "Caller":
-        """The same way to the same server with another policy or meter."""
+    def viewed(self, *, policy: RetryPolicy | None = None, meter: RequestMeter | None = None, urgent: bool | None = None) -> "Caller":
+        """The same way to the same server with another policy or meter; urgent calls don't wait for a place."""
         return Caller(
             self.transport,
             policy=policy or self.policy,
@@ -53,6 +55,7 @@ class Caller:
             on_request=self._on_request,
             clock=self.clock,
             dice=self._dice,
+            urgent=self._urgent if urgent is None else urgent,
         )
 
     async def call(self, call: Call, timeout: float = DEFAULT_TIMEOUT) -> JsonObject:
@@ -106,7 +109,7 @@ class Caller:
     async def _try(self, call: Call, timeout: float) -> Answer:
         code = "error"
         try:
-            answer = await self.transport.send(call, timeout)
+            answer = await self.transport.send(call, timeout, urgent=self._urgent)
             code = str(answer.status)
         finally:
             self._count(call, code)

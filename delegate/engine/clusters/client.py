@@ -62,9 +62,9 @@ class ApiClient:
         """Whose monotonic time a watch's deadline is of; the running loop's, but in tests."""
         return self._caller.clock
 
-    def viewed(self, *, meter: RequestMeter | None = None, policy: RetryPolicy | None = None) -> "ApiClient":
-        """This client with a meter or a retry policy of its own: one view for each task."""
-        return ApiClient(self._caller.viewed(meter=meter, policy=policy))
+    def viewed(self, *, meter: RequestMeter | None = None, policy: RetryPolicy | None = None, urgent: bool | None = None) -> "ApiClient":
+        """This client with a meter or a retry policy of its own: one view for each task. Urgent calls don't wait for a place."""
+        return ApiClient(self._caller.viewed(meter=meter, policy=policy, urgent=urgent))
 
     def metered(self, meter: RequestMeter) -> "ApiClient":
         return self.viewed(meter=meter)

@@ -1,0 +1,54 @@
+"""Writes that only hit the object that was planned for, in the state it was planned from.
+
+An apply that arrives late (its attempt was thought dead, or hung on the way) would otherwise be answered 200 and put an old
+revision back. With the uid and the resourceVersion that the plan saw, the server answers 409; a uid alone doesn't notice
+changes, and a resourceVersion alone creates the object anew where it is gone (both seen with 1.36).
+"""
+
+from delegate.engine.clusters import errors
+from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
+from delegate.model.resources import JsonObject, ResourceType
+
+
+def guarded(body: JsonObject, uid: str, resource_version: str) -> JsonObject:
+    """A copy of a body that is only accepted by this object in this state."""
+    return {**body, "metadata": {**(body.get("metadata") or {}), "uid": uid, "resourceVersion": resource_version}}
+
+
+async def apply_guarded(
+    client: ApiClient,
+    type: ResourceType,
+    body: JsonObject,
+    *,
+    uid: str,
+    resource_version: str,
+    force: bool = False,
+    dry_run: bool = False,
+    manager: str = FIELD_MANAGER,
+    metadata_only: bool = False,
+) -> JsonObject:
+    """Server-side apply onto an existing object as it was planned.
+
+    Raises StaleObjectError where it has changed since (plan it again; it may still be the same plan), RecreatedObjectError where
+    it is gone or another one has its name. The server's 409 doesn't say which, so the object is looked at again.
+    """
+    wanted = guarded(body, uid, resource_version)
+    try:
+        return await client.apply(type, wanted, dry_run=dry_run, force=force, manager=manager, metadata_only=metadata_only)
+    except errors.StaleObjectError as error:
+        current = await _uid_of(client, type, body)
+        if current == uid:
+            raise
+        words = "was deleted and created again" if current else "was deleted"
+        raise errors.RecreatedObjectError(
+            f"{error.object} {words} since it was planned", hint="plan it anew", object=error.object
+        ) from error
+
+
+async def _uid_of(client: ApiClient, type: ResourceType, body: JsonObject) -> str:
+    metadata = body.get("metadata") or {}
+    try:
+        current = await client.get_metadata(type, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
+    except errors.NotFoundError:
+        return ""
+    return str((current.get("metadata") or {}).get("uid") or "")
