@@ -1,0 +1,229 @@
+"""Writes a plan, stage by stage, each object guarded against having changed since it was planned.
+
+A write to an existing object carries the uid and resourceVersion that the plan was made against, so that one which arrives
+late is answered 409. Such an object is planned again and written if its plan is still the same: controllers write status all
+the time. Nothing is written once the attempt's authority has ended.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.discovery import Discovery
+from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError, StaleObjectError, UnknownKindError
+from delegate.engine.tasks.concurrency import for_each
+from delegate.engine.tasks.errors import ChangedSincePlanError, UnhealthyError
+from delegate.engine.tasks.planning import Finding, Planner
+from delegate.foundation.errors import DelegateError
+from delegate.model.applied import Mark, with_mark
+from delegate.model.errors import raise_all
+from delegate.model.health.rules import assess
+from delegate.model.health.verdicts import HealthStatus
+from delegate.model.plan import PlannedChange
+from delegate.model.resources import GroupKind, JsonObject, ResourceKey
+from delegate.model.results import Action
+from delegate.model.waves import Stage, StageKind
+
+log = structlog.get_logger(__name__)
+_TRIES = 5
+_BARRIER_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+_WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
+
+
+class Authority(Protocol):
+    """The right to write, held while it is renewed."""
+
+    def verify(self) -> None:
+        """Raises AuthorityLostError once the right has ended. Called before each write."""
+        ...
+
+
+class Applier:
+    """Applies findings. `on_written` hears of each object that was written, `on_failed` of each that could not be."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        discovery: Discovery,
+        planner: Planner,
+        authority: Authority,
+        *,
+        force: bool,
+        on_written: Callable[[PlannedChange, JsonObject], None],
+        on_failed: Callable[[PlannedChange, DelegateError], None],
+    ) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._planner = planner
+        self._authority = authority
+        self._force = force
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self._findings: dict[ResourceKey, Finding] = {}
+
+    async def apply_stages(
+        self,
+        stages: tuple[Stage, ...],
+        findings: Iterable[Finding],
+        *,
+        between_waves: Callable[[Stage], "asyncio.Future[None]"] | None = None,
+    ) -> None:
+        """Writes all stages in order. Raises the faults of the first stage that has any; later ones are not begun."""
+        self._findings = {finding.change.key: finding for finding in findings}
+        settled_rest = False
+        for position, stage in enumerate(stages):
+            if stage.kind in _WAVES and not settled_rest:
+                settled_rest = True
+                await self._settle_deferred(stages[position:])
+            elif stage.kind not in _WAVES:
+                await self._settle_deferred((stage,))
+            await self._apply_stage(stage)
+            await self._pass_barrier(stage)
+            if stage.kind is StageKind.WAVE and position + 1 < len(stages):
+                await after_wave(stage)
+
+    async def _settle_deferred(self, stages: tuple[Stage, ...]) -> None:
+        """Dry-runs what had to wait for earlier stages, before anything of these is written."""
+        owed = [
+            (stage, manifest)
+            for stage in stages
+            for manifest in stage.manifests
+            if self._findings[manifest.key].change.deferral is not None
+        ]
+        found = await for_each(owed, lambda place: self._planner.plan_one(place[0], place[1]))
+        errors = []
+        for finding in found:
+            if finding.error is not None:
+                errors.append(finding.error)
+                self._on_failed(finding.change, finding.error)
+            elif finding.change.deferral is not None and not self._may_wait(finding.change, stages):
+                errors.append(_still_missing(finding.change))
+                self._on_failed(finding.change, errors[-1])
+            self._findings[finding.change.key] = finding
+        raise_all(errors)
+
+    @staticmethod
+    def _may_wait(change: PlannedChange, stages: tuple[Stage, ...]) -> bool:
+        """Whether what a still deferred object waits for is among what is about to be written."""
+        assert change.deferral is not None
+        return any(manifest.key == change.deferral.needs for stage in stages for manifest in stage.manifests)
+
+    async def _apply_stage(self, stage: Stage) -> None:
+        for batch in stage.batches():
+            errors: list[DelegateError] = []
+
+            async def write(key: ResourceKey, errors: list[DelegateError] = errors) -> None:
+                finding = self._findings[key]
+                try:
+                    await self._write(stage, finding)
+                except DelegateError as error:
+                    errors.append(error)
+                    self._on_failed(finding.change, error)
+
+            await for_each((manifest.key for manifest in batch), write)
+            raise_all(errors)
+
+    async def _write(self, stage: Stage, finding: Finding) -> None:
+        first = finding.change
+        for _ in range(_TRIES):
+            if finding.error is not None:
+                raise finding.error
+            change = finding.change
+            if not change.writes:
+                self._on_written(change, {})
+                return
+            self._authority.verify()
+            assert change.manifest is not None
+            try:
+                answer = await self._send(finding)
+            except (StaleObjectError, RecreatedObjectError, NotFoundError) as error:
+                log.info("apply.object_changed_since_plan", object=str(change.key), code=error.code)
+                finding = await self._planner.plan_one(stage, change.manifest)
+                if _is_another_plan(first, finding.change):
+                    raise ChangedSincePlanError(
+                        f"{change.key} was changed by somebody else while it was being synced",
+                        hint="sync again: the next plan shows what it is now",
+                        object=str(change.key),
+                        file=change.manifest.origin.file,
+                        line=change.manifest.origin.line or None,
+                    ) from error
+                continue
+            self._on_written(change, answer)
+            return
+        raise ChangedSincePlanError(f"{first.key} changes faster than it can be written", hint="find out who keeps writing it")
+
+    async def _send(self, finding: Finding) -> JsonObject:
+        change = finding.change
+        assert change.manifest is not None
+        resource_type = await self._discovery.resource_for(change.key.group_kind, change.version)
+        body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
+        if change.uid:
+            guard = {"uid": change.uid, "resourceVersion": change.resource_version}
+            body = {**body, "metadata": {**body["metadata"], **guard}}
+        try:
+            return await self._client.apply(resource_type, body, force=self._force or bool(finding.taken_from))
+        except DelegateError as error:
+            error.file = error.file or change.manifest.origin.file
+            error.line = error.line or change.manifest.origin.line or None
+            error.object = error.object or str(change.key)
+            raise
+
+    async def _pass_barrier(self, stage: Stage) -> None:
+        """Waits until what others refer to can be referred to: namespaces active, definitions established and served."""
+        if stage.kind is StageKind.NAMESPACES:
+            await for_each((manifest.key for manifest in stage.manifests), self._await_healthy)
+        elif stage.kind is StageKind.DEFINITIONS:
+            written = [manifest for manifest in stage.manifests if self._findings[manifest.key].change.writes]
+            await for_each((manifest.key for manifest in written), self._await_healthy)
+            for manifest in written:
+                spec = manifest.body.get("spec") or {}
+                kind = GroupKind(str(spec.get("group")), str((spec.get("names") or {}).get("kind")))
+                self._discovery.invalidate(kind.group)
+                await self._await_served(kind)
+
+    async def _await_healthy(self, key: ResourceKey) -> None:
+        if not self._findings[key].change.writes:
+            return
+        resource_type = await self._discovery.resource_for(key.group_kind)
+        deadline = asyncio.get_running_loop().time() + _BARRIER_SECONDS
+        while True:
+            health = assess(await self._client.get(resource_type, key.namespace, key.name))
+            if health.status is HealthStatus.HEALTHY:
+                return
+            late = asyncio.get_running_loop().time() > deadline
+            if late or health.status is HealthStatus.DEGRADED:
+                words = f"{key} is {health.status.value} {health.reason}".rstrip()
+                raise UnhealthyError(f"{words}: {health.message or 'it did not get ready in time'}", object=str(key))
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _await_served(self, kind: GroupKind) -> None:
+        """An established definition may take a moment to be listed by discovery."""
+        deadline = asyncio.get_running_loop().time() + _BARRIER_SECONDS
+        while True:
+            try:
+                await self._discovery.resource_for(kind)
+            except UnknownKindError:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+            else:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+            self._discovery.invalidate(kind.group)
+
+
+def _is_another_plan(first: PlannedChange, now: PlannedChange) -> bool:
+    if now.action is Action.FAILED:
+        return False  # its own error says it better
+    return (first.action, first.changes) != (now.action, now.changes) and now.action is not Action.UNCHANGED
+
+
+def _still_missing(change: PlannedChange) -> DelegateError:
+    assert change.deferral is not None
+    return UnhealthyError(
+        f"{change.key} can't be applied: {change.deferral.needs} is in the set and still does not serve it",
+        object=str(change.key),
+    )

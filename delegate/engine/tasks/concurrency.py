@@ -1,0 +1,42 @@
+"""Doing several things at once inside one attempt, bounded, with the first fault raised as itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+AT_ONCE = 16
+"""Objects worked on side by side; the cluster client bounds the requests in flight below that."""
+
+
+async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[R]], at_once: int = AT_ONCE) -> list[R]:
+    """The results in the order of the items. The first fault stops the rest and is raised."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(item: T) -> R:
+        async with places:
+            return await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def alongside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs coroutines while the block runs, and ends them with it. A fault of one of them ends the block and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors

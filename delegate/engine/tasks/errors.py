@@ -1,0 +1,73 @@
+"""What can go wrong in a task beyond its parts.
+
+TaskError
+├── UnsupportedTaskError    a kind or an option that this delegate doesn't do
+├── EmptyRenderError        a source that renders nothing, where everything would be pruned
+├── OwnedElsewhereError     an object that another Application owns
+├── KindUnavailableError    a kind that the cluster doesn't serve
+├── ChangedSincePlanError   an object that kept changing under the plan
+├── PlanMismatchError       the plan is not the approved one
+├── AuthorityLostError      the Lease in the cluster is another attempt's
+├── UnhealthyError          the new revision can't become healthy
+├── HealthTimeoutError      not healthy in time
+└── PruneIncompleteError    objects that should be gone and aren't
+"""
+
+from delegate.foundation.errors import Category, DelegateError
+
+
+class TaskError(DelegateError):
+    """The root of this package's errors."""
+
+
+class UnsupportedTaskError(TaskError):
+    default_code = "input.unsupported"
+    category = Category.INPUT
+
+
+class EmptyRenderError(TaskError):
+    default_code = "policy.empty_render"
+    category = Category.POLICY
+
+
+class OwnedElsewhereError(TaskError):
+    default_code = "conflict.owned_elsewhere"
+    category = Category.CONFLICT
+
+
+class KindUnavailableError(TaskError):
+    default_code = "input.unknown_kind"
+    category = Category.INPUT
+
+
+class ChangedSincePlanError(TaskError):
+    default_code = "conflict.changed_since_plan"
+    category = Category.CONFLICT
+    default_retryable = True
+
+
+class PlanMismatchError(TaskError):
+    default_code = "policy.plan_not_approved"
+    category = Category.POLICY
+
+
+class AuthorityLostError(TaskError):
+    default_code = "conflict.lease_lost"
+    category = Category.CONFLICT
+    default_retryable = True
+
+
+class UnhealthyError(TaskError):
+    default_code = "dependency.unhealthy"
+    category = Category.DEPENDENCY
+
+
+class HealthTimeoutError(TaskError):
+    default_code = "timeout.health"
+    category = Category.TIMEOUT
+
+
+class PruneIncompleteError(TaskError):
+    default_code = "dependency.prune_incomplete"
+    category = Category.DEPENDENCY
+    default_retryable = True

@@ -1,0 +1,69 @@
+"""What the cluster has of a set, by metadata alone: one list for each kind and namespace of the set, none beyond."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
+from delegate.foundation.errors import DelegateError
+from delegate.model.applied import PART_OF_LABEL
+from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """Metadata of the objects that are members of some ApplySet; an object that is in none is not here.
+
+    `unreadable` says why of those that could not be looked at; for them nothing may be concluded.
+    """
+
+    metadata: dict[ResourceKey, JsonObject]
+    unreadable: dict[ResourceKey, DelegateError]
+
+
+async def observe_members(client: ApiClient, types: Mapping[ResourceKey, ResourceType]) -> Observed:
+    """Looks at the given objects. A kind that may not be listed is read object by object."""
+    places: dict[tuple[ResourceType, str], list[ResourceKey]] = {}
+    for key, resource_type in types.items():
+        places.setdefault((resource_type, key.namespace), []).append(key)
+    async with asyncio.TaskGroup() as group:
+        looks = [group.create_task(_look(client, resource_type, namespace, keys)) for (resource_type, namespace), keys in places.items()]
+    metadata, unreadable = dict[ResourceKey, JsonObject](), dict[ResourceKey, DelegateError]()
+    for look in looks:
+        found = look.result()
+        metadata |= found.metadata
+        unreadable |= found.unreadable
+    return Observed(metadata, unreadable)
+
+
+async def _look(client: ApiClient, resource_type: ResourceType, namespace: str, keys: list[ResourceKey]) -> Observed:
+    try:
+        listing = await client.list(resource_type, namespace, labels=PART_OF_LABEL, metadata_only=True)
+    except ForbiddenError:
+        return await _look_one_by_one(client, resource_type, keys)
+    except DelegateError as error:
+        return Observed({}, dict.fromkeys(keys, error))
+    wanted = set(keys)
+    found = ((_key(resource_type, item), item["metadata"]) for item in listing.items)
+    return Observed({key: metadata for key, metadata in found if key in wanted}, {})
+
+
+async def _look_one_by_one(client: ApiClient, resource_type: ResourceType, keys: Iterable[ResourceKey]) -> Observed:
+    metadata, unreadable = dict[ResourceKey, JsonObject](), dict[ResourceKey, DelegateError]()
+    for key in keys:
+        try:
+            body = await client.get_metadata(resource_type, key.namespace, key.name)
+        except NotFoundError:
+            continue
+        except DelegateError as error:
+            unreadable[key] = error
+            continue
+        if PART_OF_LABEL in (body["metadata"].get("labels") or {}):
+            metadata[key] = body["metadata"]
+    return Observed(metadata, unreadable)
+
+
+def _key(resource_type: ResourceType, item: JsonObject) -> ResourceKey:
+    metadata = item["metadata"]
+    return ResourceKey(resource_type.group, resource_type.kind, str(metadata.get("namespace") or ""), str(metadata["name"]))

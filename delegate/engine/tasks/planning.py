@@ -1,0 +1,227 @@
+"""Makes the plan of a set against a cluster: what metadata does not prove synced is dry-run, all of it, before any write.
+
+Faults are collected, not raised one by one: a plan shows everything that is wrong with a set.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.discovery import Discovery
+from delegate.engine.clusters.errors import FieldManagerConflictError, ImmutableFieldError, NotFoundError
+from delegate.engine.tasks.concurrency import for_each
+from delegate.engine.tasks.desired import DesiredSet
+from delegate.engine.tasks.errors import ChangedSincePlanError, OwnedElsewhereError
+from delegate.engine.tasks.observing import Observed, observe_members
+from delegate.foundation.errors import Category, DelegateError
+from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, manifest_hash, mark_state, our_entry, with_pending_mark
+from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
+from delegate.model.inventory import APPLYSET_ID_LABEL
+from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
+from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
+from delegate.model.results import describe_error
+from delegate.model.waves import Stage
+
+log = structlog.get_logger(__name__)
+_TERMINATING_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+_LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
+_NAMESPACE = GroupKind("", "Namespace")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A planned object, the error behind a refusal, and the managers that a forced apply would take fields from."""
+
+    change: PlannedChange
+    error: DelegateError | None = None
+    taken_from: tuple[str, ...] = ()
+
+
+class Planner:
+    """Plans objects of one set. `force`: fields that others own are taken also where the object isn't ours yet."""
+
+    def __init__(self, client: ApiClient, discovery: Discovery, desired: DesiredSet, *, force: bool = False) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._desired = desired
+        self._force = force
+        self._members: Members = members_of(desired.manifests)
+        self._observed = Observed({}, {})
+        self._missing_namespaces: frozenset[str] = frozenset()
+        self._types: dict[tuple[GroupKind, str], ResourceType | DelegateError] = {}
+
+    async def plan_all(self) -> list[Finding]:
+        """Every object of the set, in the order of writing."""
+        types = await self._known_types()
+        self._observed = await observe_members(self._client, types)
+        self._missing_namespaces = await self._find_missing_namespaces()
+        places = [(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests]
+        return await for_each(places, lambda place: self.plan_one(place[0], place[1], known=True))
+
+    def observed(self, key: ResourceKey) -> JsonObject | None:
+        """The metadata of an object as it was when the plan was made, where it was a member of an ApplySet."""
+        return self._observed.metadata.get(key)
+
+    async def plan_one(self, stage: Stage, manifest: Manifest, *, known: bool = False) -> Finding:
+        """One object. `known`: what was observed counts; otherwise the object is looked at afresh."""
+        try:
+            return await self._plan(stage, manifest, known=known)
+        except DelegateError as error:
+            return self._refused(stage, manifest, error)
+
+    async def _plan(self, stage: Stage, manifest: Manifest, *, known: bool) -> Finding:
+        key = manifest.key
+        if known and manifest.namespace in self._missing_namespaces:
+            refusal = Refusal("dependency.namespace_not_found", "Namespace", manifest.namespace)
+            deferral = explain_deferral(refusal, manifest, self._members)
+            if deferral is not None:
+                return Finding(plan_deferred(manifest, deferral, stage=stage.name))
+        resource_type = await self._type_of(manifest, known=known)
+        if known and key in self._observed.unreadable:
+            raise self._observed.unreadable[key]
+        metadata = self._observed.metadata.get(key) if known else await self._look_again(resource_type, key)
+        if metadata is not None:
+            await self._refuse_foreign(key, metadata)
+            state = mark_state(metadata, manifest_hash(manifest.body))
+            if state is MarkState.SYNCED:
+                return Finding(plan_unchanged(manifest, metadata, stage=stage.name))
+            if state is MarkState.TERMINATING:
+                await self._await_gone(resource_type, key)
+        ours = metadata is not None
+        return await self._dry_run(stage, manifest, resource_type, ours=ours)
+
+    async def _dry_run(self, stage: Stage, manifest: Manifest, resource_type: ResourceType, *, ours: bool) -> Finding:
+        body, force, taken_from = with_pending_mark(manifest.body), self._force, tuple[str, ...]()
+        for _ in range(_LOOKS):
+            try:
+                answer = await self._client.apply(resource_type, body, dry_run=True, force=force)
+            except FieldManagerConflictError as error:
+                if not ours or force:
+                    raise
+                # What we applied and somebody else changed is drift: putting it right means taking the field back.
+                taken_from, force = error.managers, True
+                continue
+            live = None
+            if answer["metadata"].get("resourceVersion"):  # the answer to a dry run that would create has none
+                live = await self._client.get(resource_type, manifest.namespace, manifest.name)
+                if live["metadata"]["resourceVersion"] != answer["metadata"]["resourceVersion"]:
+                    continue  # changed between the two looks: the dry run has to be that of what we compare it with
+            fields = fields_hash(our_entry(answer["metadata"]) or {})
+            return Finding(plan_change(manifest, live, answer, fields, stage=stage.name), taken_from=taken_from)
+        raise ChangedSincePlanError(
+            f"{manifest.key} changes faster than it can be planned", hint="find out who keeps writing it", object=str(manifest.key)
+        )
+
+    def _refused(self, stage: Stage, manifest: Manifest, error: DelegateError) -> Finding:
+        deferral = explain_deferral(refusal_of(error), manifest, self._members)
+        if deferral is not None:
+            return Finding(plan_deferred(manifest, deferral, stage=stage.name))
+        error.file = error.file or manifest.origin.file
+        error.line = error.line or manifest.origin.line or None
+        error.object = error.object or str(manifest.key)
+        immutable = isinstance(error, ImmutableFieldError)
+        return Finding(plan_failed(manifest, describe_error(error)[0], stage=stage.name, immutable=immutable), error)
+
+    async def _known_types(self) -> Mapping[ResourceKey, ResourceType]:
+        """The types of all objects whose kind is served. Each kind is asked for once, also one that isn't."""
+        types = {}
+        for manifest in self._desired.manifests:
+            with contextlib.suppress(DelegateError):
+                types[manifest.key] = await self._type_of(manifest, known=True)
+        return types
+
+    async def _type_of(self, manifest: Manifest, *, known: bool) -> ResourceType:
+        kind = (manifest.group_kind, manifest.version)
+        if not known or kind not in self._types:
+            try:
+                self._types[kind] = await self._discovery.resource_for(*kind)
+            except DelegateError as error:
+                self._types[kind] = error
+        found = self._types[kind]
+        if isinstance(found, DelegateError):
+            raise found
+        return found
+
+    async def _find_missing_namespaces(self) -> frozenset[str]:
+        """Of the namespaces that the set brings, those that the cluster does not have yet: their objects need no try."""
+        if not self._desired.namespaces:
+            return frozenset()
+        namespace_type = await self._discovery.resource_for(_NAMESPACE)
+
+        async def is_missing(name: str) -> bool:
+            if ResourceKey("", "Namespace", "", name) in self._observed.metadata:
+                return False
+            try:
+                await self._client.get_metadata(namespace_type, "", name)
+            except NotFoundError:
+                return True
+            except DelegateError as error:
+                if error.category is not Category.PERMISSION:
+                    raise
+            return False
+
+        names = sorted(self._desired.namespaces)
+        missing = await for_each(names, is_missing)
+        return frozenset(name for name, gone in zip(names, missing, strict=True) if gone)
+
+    async def _look_again(self, resource_type: ResourceType, key: ResourceKey) -> JsonObject | None:
+        try:
+            body = await self._client.get_metadata(resource_type, key.namespace, key.name)
+        except NotFoundError:
+            return None
+        metadata: JsonObject = body["metadata"]
+        return metadata if PART_OF_LABEL in (metadata.get("labels") or {}) else None
+
+    async def _refuse_foreign(self, key: ResourceKey, metadata: JsonObject) -> None:
+        owner = (metadata.get("labels") or {}).get(PART_OF_LABEL)
+        if owner == self._desired.applyset:
+            return
+        name = await self._name_of(str(owner))
+        raise OwnedElsewhereError(
+            f"{key} belongs to {name}",
+            hint="take it out of one of the two; or remove its label "
+            f"{PART_OF_LABEL} by hand to hand it over, once the other Application no longer has it",
+            object=str(key),
+        )
+
+    async def _name_of(self, applyset: str) -> str:
+        """The Application behind an ApplySet id, as far as its record may be read."""
+        try:
+            config_maps = await self._discovery.resource_for(GroupKind("", "ConfigMap"))
+            found = await self._client.list(config_maps, "", labels=f"{APPLYSET_ID_LABEL}={applyset}", metadata_only=True)
+        except DelegateError:
+            return f"the ApplySet {applyset}"
+        for item in found.items:
+            metadata = item["metadata"]
+            application = (metadata.get("labels") or {}).get("delegate.gitops/application")
+            return (
+                f"the Application {application!r}"
+                if application
+                else f"the ApplySet of ConfigMap {metadata['namespace']}/{metadata['name']}"
+            )
+        return f"the ApplySet {applyset}, whose record is gone"
+
+    async def _await_gone(self, resource_type: ResourceType, key: ResourceKey) -> None:
+        """Waits, with a bound, for an object that is being deleted: only then can it be made anew."""
+        deadline = asyncio.get_running_loop().time() + _TERMINATING_SECONDS
+        while True:
+            try:
+                body = await self._client.get_metadata(resource_type, key.namespace, key.name)
+            except NotFoundError:
+                return
+            metadata = body["metadata"]
+            if not metadata.get("deletionTimestamp"):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                finalizers = ", ".join(metadata.get("finalizers") or ()) or "none"
+                raise NotFoundError(
+                    f"{key} is being deleted since {metadata['deletionTimestamp']} and is still there",
+                    code="conflict.terminating",
+                    hint=f"its finalizers: {finalizers}; whoever owns them has to let it go",
+                    retryable=True,
+                )
+            await asyncio.sleep(_POLL_SECONDS)
