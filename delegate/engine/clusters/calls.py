@@ -10,9 +10,10 @@ import structlog
 from delegate.engine.clusters import errors
 from delegate.engine.clusters.answers import explain_answer
 from delegate.engine.clusters.metering import OnRequest, RequestMeter
-from delegate.engine.clusters.retrying import RetryPolicy, delay_before, is_worth_retrying
+from delegate.engine.clusters.retrying import is_worth_retrying
 from delegate.engine.clusters.transport import Answer, Call, Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.lifecycle.retrying import Dice, Retrying
 from delegate.model.resources import JsonObject
 
 log = structlog.get_logger()
@@ -31,11 +32,11 @@ class Caller:
         self,
         transport: Transport,
         *,
-        policy: RetryPolicy,
+        policy: Retrying,
         meter: RequestMeter,
         on_request: OnRequest | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        dice: random.Random | None = None,
+        dice: Dice = random.random,
         urgent: bool = False,
     ) -> None:
         self.transport = transport
@@ -44,9 +45,9 @@ class Caller:
         self.clock = clock
         self._on_request = on_request
         self._urgent = urgent
-        self._dice = dice or random.Random()  # noqa: S311  # jitter, no secret
+        self._dice = dice
 
-    def viewed(self, *, policy: RetryPolicy | None = None, meter: RequestMeter | None = None, urgent: bool | None = None) -> "Caller":
+    def viewed(self, *, policy: Retrying | None = None, meter: RequestMeter | None = None, urgent: bool | None = None) -> "Caller":
         """The same way to the same server with another policy or meter; urgent calls don't wait for a place."""
         return Caller(
             self.transport,
@@ -74,10 +75,10 @@ class Caller:
             try:
                 return await self._try(call, timeout)
             except errors.ClusterError as error:
-                delay = delay_before(attempt, self.policy, error.retry_after, self._dice)
+                delay = self.policy.wait_after(attempt, error.retry_after, self._dice)
                 spent = self.clock.monotonic() - started
                 worth = is_worth_retrying(error, idempotent=call.idempotent)
-                if not worth or attempt >= self.policy.max_attempts or spent + delay > self.policy.total_seconds:
+                if not worth or attempt >= self.policy.max_attempts or spent + delay > self.policy.max_duration_seconds:
                     raise
                 log.info(
                     "cluster.request_retried",

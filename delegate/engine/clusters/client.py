@@ -14,10 +14,10 @@ from delegate.engine.clusters.answers import Question
 from delegate.engine.clusters.calls import DEFAULT_TIMEOUT, Caller
 from delegate.engine.clusters.listing import Listing, complete, list_all
 from delegate.engine.clusters.metering import Effect, OnRequest, RequestMeter
-from delegate.engine.clusters.retrying import RetryPolicy
 from delegate.engine.clusters.transport import LARGEST_LIST_BYTES, LARGEST_OBJECT_BYTES, Answer, Call, Transport
 from delegate.engine.clusters.watches import Watch, WatchEvent
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
 
 FIELD_MANAGER = "delegate"
@@ -62,7 +62,7 @@ class ApiClient:
         """Whose monotonic time a watch's deadline is of; the running loop's, but in tests."""
         return self._caller.clock
 
-    def viewed(self, *, meter: RequestMeter | None = None, policy: RetryPolicy | None = None, urgent: bool | None = None) -> "ApiClient":
+    def viewed(self, *, meter: RequestMeter | None = None, policy: Retrying | None = None, urgent: bool | None = None) -> "ApiClient":
         """This client with a meter or a retry policy of its own: one view for each task. Urgent calls don't wait for a place."""
         return ApiClient(self._caller.viewed(meter=meter, policy=policy, urgent=urgent))
 
@@ -239,10 +239,10 @@ class ApiClient:
 
 
 def new_client(
-    transport: Transport, *, policy: RetryPolicy | None = None, on_request: OnRequest | None = None, clock: Clock = SYSTEM_CLOCK
+    transport: Transport, *, policy: Retrying | None = None, on_request: OnRequest | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> ApiClient:
     """A client over a transport, with a meter that nobody reads."""
-    return ApiClient(Caller(transport, policy=policy or RetryPolicy(), meter=RequestMeter(), on_request=on_request, clock=clock))
+    return ApiClient(Caller(transport, policy=policy or Retrying(), meter=RequestMeter(), on_request=on_request, clock=clock))
 
 
 def _object_call(

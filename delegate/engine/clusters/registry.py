@@ -22,9 +22,10 @@ from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.clusters.in_cluster import IN_CLUSTER, IN_CLUSTER_SERVER, InClusterSource, is_in_cluster
 from delegate.engine.clusters.kubeconfig import Kubeconfig, KubeconfigSource, read_kubeconfig
 from delegate.engine.clusters.metering import OnRequest
-from delegate.engine.clusters.retrying import ONE_TRY, RetryPolicy
+from delegate.engine.clusters.retrying import ONE_TRY
 from delegate.engine.clusters.transport import ProxyFor, Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.resources import ResourceType
 from delegate.model.tasks import Destination
 from delegate.protocol.enrolment import ClusterName
@@ -50,7 +51,7 @@ class ClusterSettings(msgspec.Struct, frozen=True):
     kubeconfig: str = ""
     context: str = ""
     directory: Path | None = None
-    policy: RetryPolicy = RetryPolicy()
+    policy: Retrying = Retrying()
 
 
 class ClusterRegistry:

@@ -1,25 +1,13 @@
-"""When a call to an API server is tried again, and how long to wait before; pure but for the dice."""
+"""Which failed calls to an API server the client tries again by itself; pure. How long it waits, `Retrying` says."""
 
 import datetime as dt
 import email.utils
-import random
-
-import msgspec
 
 from delegate.engine.clusters import errors
 from delegate.foundation.errors import DelegateError
+from delegate.foundation.lifecycle.retrying import Retrying
 
-
-class RetryPolicy(msgspec.Struct, frozen=True):
-    """Exponential with full jitter, `Retry-After` as floor; whichever limit comes first ends it. Times in seconds."""
-
-    max_attempts: int = 8
-    base_seconds: float = 0.25
-    cap_seconds: float = 30.0
-    total_seconds: float = 900.0
-
-
-ONE_TRY = RetryPolicy(max_attempts=1)
+ONE_TRY = Retrying(max_attempts=1)
 _REFUSED_UNSEEN = (errors.TooManyRequestsError,)
 _FAULTS_OF_THE_WAY = (errors.UnreachableError, errors.UnavailableError, errors.ServerTimeoutError)
 
@@ -38,16 +26,6 @@ def is_worth_retrying(error: DelegateError, *, idempotent: bool) -> bool:
         return False
     unsent = isinstance(error, errors.UnreachableError) and error.unsent
     return idempotent or unsent or error.retry_after is not None
-
-
-def delay_before(attempt: int, policy: RetryPolicy, retry_after: float | None, dice: random.Random) -> float:
-    """Seconds to wait after the failed try number `attempt` (from 1)."""
-    ceiling = min(policy.cap_seconds, policy.base_seconds * 2.0 ** (attempt - 1))
-    jittered = dice.uniform(0.0, ceiling)
-    if retry_after is None:
-        return jittered
-    # The jitter comes on top: everybody was told the same moment.
-    return retry_after + min(jittered, policy.base_seconds)
 
 
 def parse_retry_after(text: str | None, now: dt.datetime) -> float | None:

@@ -6,6 +6,7 @@ difference from what it told before. To know that difference it keeps uid and ve
 """
 
 import asyncio
+import dataclasses
 import enum
 import random
 from collections.abc import AsyncIterator
@@ -18,8 +19,8 @@ from delegate.engine.clusters import errors
 from delegate.engine.clusters.answers import explain_answer
 from delegate.engine.clusters.calls import DEFAULT_TIMEOUT, Caller
 from delegate.engine.clusters.listing import complete, list_pages
-from delegate.engine.clusters.retrying import RetryPolicy, delay_before
 from delegate.engine.clusters.transport import Call
+from delegate.foundation.lifecycle.retrying import Dice, Retrying
 from delegate.model.resources import JsonObject, ResourceType
 
 log = structlog.get_logger()
@@ -29,7 +30,7 @@ _SERVER_SECONDS = 300.0
 _SILENCE_SECONDS = 150.0
 """Bookmarks come every minute; a connection that stays silent longer is taken for dead and made anew."""
 _SHORT_LIVED_SECONDS = 1.0
-_BACKOFF = RetryPolicy(max_attempts=1, base_seconds=0.25, cap_seconds=15.0)
+_BACKOFF = Retrying(base_seconds=0.25, max_seconds=15.0)
 
 
 class WatchEventKind(enum.Enum):
@@ -103,15 +104,13 @@ class Watch:
     `call` lists it; `accept` is the form in which single objects are wanted.
     """
 
-    def __init__(
-        self, caller: Caller, call: Call, type: ResourceType, *, accept: str, deadline: float, dice: random.Random | None = None
-    ) -> None:
+    def __init__(self, caller: Caller, call: Call, type: ResourceType, *, accept: str, deadline: float, dice: Dice = random.random) -> None:
         self._caller = caller
         self._call = call
         self._type = type
         self._accept = accept
         self._deadline = deadline
-        self._dice = dice or random.Random()  # noqa: S311  # jitter, no secret
+        self._dice = dice
         self._memory = _Memory(type)
         self._synced = False
         self._version = ""
@@ -135,7 +134,7 @@ class Watch:
 
     async def _list(self) -> AsyncIterator[WatchEvent]:
         policy = self._caller.policy
-        hurried = msgspec.structs.replace(policy, total_seconds=min(policy.total_seconds, max(0.0, self._left())))
+        hurried = dataclasses.replace(policy, max_duration_seconds=min(policy.max_duration_seconds, max(0.0, self._left())))
         version = ""
         self._memory.begin_list()
         async for page in list_pages(self._caller.viewed(policy=hurried), self._call, self._type):
@@ -202,7 +201,7 @@ class Watch:
         delay = (
             0.0
             if self._failures == 1 and (forgotten or refused_once)
-            else delay_before(self._failures, _BACKOFF, error.retry_after, self._dice)
+            else _BACKOFF.wait_after(self._failures, error.retry_after, self._dice)
         )
         log.info("cluster.watch_broke", object=self._call.question.what, code=error.code, delay_seconds=round(delay, 3))
         if delay >= self._left():
