@@ -4,8 +4,8 @@ import re
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|k|K|M|G|)B?")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|k|K|M|G|)B?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
@@ -41,4 +41,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size; write a number and a unit, such as 512Ki, 64Mi or 2Gi")
-    return int(float(match[1]) * _SIZE_UNITS[match[2]])
+    size = float(match[1]) * _SIZE_UNITS[match[2]]
+    if size >= 2**63:
+        raise ValueError(f"{text!r} is larger than any size that is meant; write something such as 64Mi or 2Gi")
+    return int(size)

@@ -24,8 +24,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic|delegate-token)(\s+)[A-Za-z0-9._~+/-]{8,}=*"), rf"\1\2{HIDDEN}"),
     (re.compile(r"(?i)\b(https?://)[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,30}://)[^/\s:@\"'<>]*:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), HIDDEN),
-    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-)[A-Za-z0-9_-]{16,}"), HIDDEN),
+    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), HIDDEN),
+    (re.compile(r"(?<![A-Za-z0-9_-])(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-)[A-Za-z0-9_-]{16,}"), HIDDEN),
     (
         re.compile(
             r"(?i)((?:token|password|passwd|secret|api[_-]?key|access[_-]?key|authorization)[\"']?\s*(?:=|:(?=\s*[\"']))\s*[\"']?)"

@@ -26,6 +26,9 @@ class Secret:
     def __str__(self) -> str:
         return self.shown
 
+    def __format__(self, specification: str) -> str:
+        return format(self.shown, specification)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shown})"
 

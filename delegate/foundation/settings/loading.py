@@ -159,7 +159,7 @@ class _Loading:
             elif key in names.RENAMED_KEYS:
                 self._refuse_in_file(value.line, f"{key} is not used any more", f"use `{names.RENAMED_KEYS[key]}`")
             else:
-                near = names.nearest(key, keys) or names.nearest(key.removeprefix("DELEGATE_").removeprefix("delegate_"), keys)
+                near = names.nearest(key, keys)
                 hint = f"did you mean `{near}`?" if near else "`delegate config show` lists the keys"
                 self._refuse_in_file(value.line, f"unknown key `{key}`", hint)
 

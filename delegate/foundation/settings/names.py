@@ -32,10 +32,11 @@ def is_injected(variable: str, value: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant; empty if none is near."""
-    candidates = list(known)
-    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    if not matches:
-        by_folded = {candidate.lower().replace("-", "_"): candidate for candidate in candidates}
-        matches = [by_folded[each] for each in difflib.get_close_matches(name.lower().replace("-", "_"), by_folded, n=1, cutoff=0.6)]
-    return matches[0] if matches else ""
+    """The known name that was probably meant; empty if none is near. Prefix, case, and dashes for underscores don't count."""
+    by_folded = {_folded(each): each for each in known}
+    matches = difflib.get_close_matches(_folded(name), by_folded, n=1, cutoff=0.6)
+    return by_folded[matches[0]] if matches else ""
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_").removeprefix("delegate_")

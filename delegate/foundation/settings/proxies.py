@@ -68,6 +68,11 @@ class ProxyRules:
             return None
         return proxy
 
+    def address_for(self, url: str) -> str | None:
+        """The same, revealed: for the library that makes the connection."""
+        proxy = self.proxy_for(url)
+        return proxy.reveal() if proxy is not None else None
+
     def environment(self) -> dict[str, str]:
         """The variables for a child process, in both spellings; without a proxy none."""
         found: dict[str, str] = {}

@@ -47,8 +47,11 @@ _QUIET_LIBRARIES = {
 class LogSetup:
     """Logging as configured, until it is closed. A context manager."""
 
-    def __init__(self, writer: LineWriter) -> None:
+    def __init__(self, writer: LineWriter, bridge: logging.Handler) -> None:
         self._writer = writer
+        root = logging.getLogger()
+        self._before = (root.level, list(root.handlers))
+        root.handlers[:] = [bridge]
 
     @property
     def dropped(self) -> int:
@@ -56,12 +59,12 @@ class LogSetup:
         return self._writer.dropped
 
     def close(self) -> None:
-        """Writes what is queued. Nothing is logged afterwards."""
+        """Writes what is queued and gives the standard library's logging back. What is logged afterwards goes nowhere."""
+        logging.captureWarnings(False)
         root = logging.getLogger()
-        for handler in [each for each in root.handlers if isinstance(each, _Bridge)]:
-            root.removeHandler(handler)
-        structlog.reset_defaults()
-        structlog.configure(processors=[_drop], logger_factory=lambda *_: _Output(lambda _: None))
+        root.handlers[:] = self._before[1]
+        root.setLevel(self._before[0])
+        structlog.configure(processors=[_drop])
         self._writer.close()
 
     def __enter__(self) -> "LogSetup":
@@ -99,15 +102,12 @@ def configure(
         logger_factory=lambda *_: _Output(writer.write),
         cache_logger_on_first_use=False,
     )
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
-    root.addHandler(_Bridge(lambda event, level: writer.write(finish(event, level))))
-    root.setLevel(threshold)
+    setup = LogSetup(writer, _Bridge(lambda event, level: writer.write(finish(event, level))))
+    logging.getLogger().setLevel(threshold)
     for name, least in _QUIET_LIBRARIES.items():
         logging.getLogger(name).setLevel(max(least, threshold))
     logging.captureWarnings(True)
-    return LogSetup(writer)
+    return setup
 
 
 @contextlib.contextmanager
