@@ -205,10 +205,10 @@ def test_an_api_service_that_stays_away() -> None:
         (
             {
                 "phase": "Pending",
-                "initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}],
+                "initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull", "message": "-"}}}],
             },
             HealthStatus.DEGRADED,
-            "container i (init:1): no",
+            "container i (init:1): -",
         ),
         (
             {"phase": "Pending", "conditions": [_condition("PodScheduled", "False", "Unschedulable")]},

@@ -19,7 +19,7 @@ _PREFIX = f'failed to pull and unpack image "{_IMAGE}": failed to resolve refere
             PullFault.UNAUTHORIZED,
         ),
         (
-            f"{_PREFIX}failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            f"{_PREFIX}failed to do request: tls: x509: certificate signed by unknown authority",
             PullFault.UNTRUSTED,
         ),
         (f"{_PREFIX}failed to do request: dial tcp: lookup registry.test: no such host", PullFault.UNREACHABLE),
