@@ -6,14 +6,15 @@ the time. Nothing is written once the attempt's authority has ended.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError, StaleObjectError, UnknownKindError
+from delegate.engine.records.guarding import apply_guarded
+from delegate.engine.records.leases import WriteLease
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.errors import ChangedSincePlanError, UnhealthyError
 from delegate.engine.tasks.planning import Finding, Planner
@@ -34,14 +35,6 @@ _POLL_SECONDS = 0.1
 _WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
 
 
-class Authority(Protocol):
-    """The right to write, held while it is renewed."""
-
-    def verify(self) -> None:
-        """Raises AuthorityLostError once the right has ended. Called before each write."""
-        ...
-
-
 class Applier:
     """Applies findings. `on_written` hears of each object that was written, `on_failed` of each that could not be."""
 
@@ -50,7 +43,7 @@ class Applier:
         client: ApiClient,
         discovery: Discovery,
         planner: Planner,
-        authority: Authority,
+        authority: WriteLease,
         *,
         force: bool,
         on_written: Callable[[PlannedChange, JsonObject], None],
@@ -66,13 +59,12 @@ class Applier:
         self._findings: dict[ResourceKey, Finding] = {}
 
     async def apply_stages(
-        self,
-        stages: tuple[Stage, ...],
-        findings: Iterable[Finding],
-        *,
-        between_waves: Callable[[Stage], "asyncio.Future[None]"] | None = None,
+        self, stages: tuple[Stage, ...], findings: Iterable[Finding], *, after_wave: Callable[[Stage], Awaitable[None]]
     ) -> None:
-        """Writes all stages in order. Raises the faults of the first stage that has any; later ones are not begun."""
+        """Writes all stages in order; `after_wave` is awaited after each wave that another stage follows.
+
+        Raises the faults of the first batch that has any; later ones are not begun.
+        """
         self._findings = {finding.change.key: finding for finding in findings}
         settled_rest = False
         for position, stage in enumerate(stages):
@@ -136,7 +128,7 @@ class Applier:
             if not change.writes:
                 self._on_written(change, {})
                 return
-            self._authority.verify()
+            self._authority.check()
             assert change.manifest is not None
             try:
                 answer = await self._send(finding)
@@ -161,11 +153,14 @@ class Applier:
         assert change.manifest is not None
         resource_type = await self._discovery.resource_for(change.key.group_kind, change.version)
         body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
-        if change.uid:
-            guard = {"uid": change.uid, "resourceVersion": change.resource_version}
-            body = {**body, "metadata": {**body["metadata"], **guard}}
+        force = self._force or bool(finding.taken_from)
         try:
-            return await self._client.apply(resource_type, body, force=self._force or bool(finding.taken_from))
+            if not change.uid:
+                return await self._client.apply(resource_type, body, force=force, metadata_only=True)
+            uid, version = change.uid, change.resource_version
+            return await apply_guarded(
+                self._client, resource_type, body, uid=uid, resource_version=version, force=force, metadata_only=True
+            )
         except DelegateError as error:
             error.file = error.file or change.manifest.origin.file
             error.line = error.line or change.manifest.origin.line or None

@@ -51,12 +51,6 @@ class PlanMismatchError(TaskError):
     category = Category.POLICY
 
 
-class AuthorityLostError(TaskError):
-    default_code = "conflict.lease_lost"
-    category = Category.CONFLICT
-    default_retryable = True
-
-
 class UnhealthyError(TaskError):
     default_code = "dependency.unhealthy"
     category = Category.DEPENDENCY

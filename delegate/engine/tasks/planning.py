@@ -42,14 +42,23 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Plans objects of one set. `force`: fields that others own are taken also where the object isn't ours yet."""
+    """Plans objects of one set.
 
-    def __init__(self, client: ApiClient, discovery: Discovery, desired: DesiredSet, *, force: bool = False) -> None:
+    `force`: fields that others own are taken also where the object isn't ours yet. `created_namespace` doesn't exist and will be
+    made by us before anything else.
+    """
+
+    def __init__(
+        self, client: ApiClient, discovery: Discovery, desired: DesiredSet, *, force: bool = False, created_namespace: str = ""
+    ) -> None:
         self._client = client
         self._discovery = discovery
         self._desired = desired
         self._force = force
-        self._members: Members = members_of(desired.manifests)
+        self._created_namespace = created_namespace
+        members = members_of(desired.manifests)
+        created = frozenset({ResourceKey("", "Namespace", "", created_namespace)} if created_namespace else ())
+        self._members = Members(members.objects | created, members.definitions)
         self._observed = Observed({}, {})
         self._missing_namespaces: frozenset[str] = frozenset()
         self._types: dict[tuple[GroupKind, str], ResourceType | DelegateError] = {}
@@ -62,9 +71,10 @@ class Planner:
         places = [(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests]
         return await for_each(places, lambda place: self.plan_one(place[0], place[1], known=True))
 
-    def observed(self, key: ResourceKey) -> JsonObject | None:
-        """The metadata of an object as it was when the plan was made, where it was a member of an ApplySet."""
-        return self._observed.metadata.get(key)
+    @property
+    def types(self) -> Mapping[tuple[GroupKind, str], ResourceType]:
+        """How the kinds of the set are served, by kind and version, as far as they are."""
+        return {kind: found for kind, found in self._types.items() if isinstance(found, ResourceType)}
 
     async def plan_one(self, stage: Stage, manifest: Manifest, *, known: bool = False) -> Finding:
         """One object. `known`: what was observed counts; otherwise the object is looked at afresh."""
@@ -148,8 +158,9 @@ class Planner:
 
     async def _find_missing_namespaces(self) -> frozenset[str]:
         """Of the namespaces that the set brings, those that the cluster does not have yet: their objects need no try."""
+        created = frozenset({self._created_namespace} if self._created_namespace else ())
         if not self._desired.namespaces:
-            return frozenset()
+            return created
         namespace_type = await self._discovery.resource_for(_NAMESPACE)
 
         async def is_missing(name: str) -> bool:
@@ -166,7 +177,7 @@ class Planner:
 
         names = sorted(self._desired.namespaces)
         missing = await for_each(names, is_missing)
-        return frozenset(name for name, gone in zip(names, missing, strict=True) if gone)
+        return created | {name for name, gone in zip(names, missing, strict=True) if gone}
 
     async def _look_again(self, resource_type: ResourceType, key: ResourceKey) -> JsonObject | None:
         try:

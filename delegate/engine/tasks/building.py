@@ -1,0 +1,60 @@
+"""The one place where an engine is wired: settings and shared parts in, something that runs tasks out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from delegate.engine.clusters.metering import OnRequest
+from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
+from delegate.engine.clusters.transport import ProxyFor
+from delegate.engine.sources.manifests import Sources
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.execution import Executor
+from delegate.engine.tasks.sync import Parts, SyncRun
+from delegate.foundation.lifecycle.retrying import Retrying
+from delegate.model.results import TaskResult
+from delegate.model.tasks import Task, TaskKind
+from delegate.protocol.enrolment import ClusterName
+
+
+class Engine:
+    """Runs tasks of every kind that it knows. One for a process; close it in the end."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._executor = Executor(
+            {
+                TaskKind.SYNC: lambda task, context: SyncRun(task, context, parts),
+                TaskKind.DIFF: lambda task, context: SyncRun(task, context, parts),
+            }
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self._executor.kinds
+
+    async def run(self, task: Task, context: AttemptContext) -> TaskResult:
+        """The result of one attempt; raises nothing but CancelledError."""
+        return await self._executor.run(task, context)
+
+    async def announce_clusters(self) -> tuple[ClusterName, ...]:
+        """The clusters that can be reached now, with each of their names."""
+        return await self._parts.clusters.announce()
+
+    async def close(self) -> None:
+        await self._parts.clusters.close()
+
+
+def build_engine(
+    *,
+    cache_dir: Path,
+    clusters: ClusterSettings,
+    retrying: Retrying,
+    allow_local: bool = False,
+    environment: Mapping[str, str],
+    on_request: OnRequest | None = None,
+    proxy_for: ProxyFor | None = None,
+) -> Engine:
+    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run."""
+    registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
+    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, environment=environment)
+    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying))

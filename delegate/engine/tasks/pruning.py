@@ -1,0 +1,140 @@
+"""Takes away what an Application owns and no longer wants, in mirrored order, and forgets nothing that could not be removed."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.discovery import Discovery
+from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError, UnknownKindError
+from delegate.engine.records.leases import WriteLease
+from delegate.engine.tasks.concurrency import for_each
+from delegate.engine.tasks.errors import PruneIncompleteError
+from delegate.engine.tasks.observing import observe_members
+from delegate.foundation.errors import DelegateError
+from delegate.model.applied import PART_OF_LABEL
+from delegate.model.inventory import InventoryEntry
+from delegate.model.plan import PlannedChange, plan_prune
+from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+from delegate.model.waves import order_for_prune
+
+log = structlog.get_logger(__name__)
+_POLL_SECONDS = 0.2
+_KEEP = "Prune=false"
+_SYNC_OPTIONS = ("delegate.gitops/sync-options", "argocd.argoproj.io/sync-options")
+
+
+class Leftovers(msgspec.Struct, frozen=True):
+    """What is owned and no longer wanted: to prune, already gone (or no longer ours), and to keep, with the reasons."""
+
+    prunes: tuple[PlannedChange, ...] = ()
+    gone: tuple[ResourceKey, ...] = ()
+    notices: tuple[str, ...] = ()
+    types: dict[ResourceKey, ResourceType] = {}
+
+
+async def find_leftovers(client: ApiClient, discovery: Discovery, applyset: str, stale: tuple[InventoryEntry, ...]) -> Leftovers:
+    """Looks at each stale entry of the inventory. What can't be read now is neither pruned nor forgotten."""
+    types, gone, notices = dict[ResourceKey, ResourceType](), list[ResourceKey](), list[str]()
+    for entry in stale:
+        try:
+            types[entry.key] = await discovery.resource_for(entry.group_kind)
+        except UnknownKindError:
+            gone.append(entry.key)  # without its definition no object of a kind is left
+        except DelegateError as error:
+            notices.append(f"{entry.key} is kept for now: {error.message}")
+    observed = await observe_members(client, types)
+    notices += [f"{key} is kept for now: {error.message}" for key, error in observed.unreadable.items()]
+    prunes: dict[ResourceKey, PlannedChange] = {}
+    waves = {entry.key: entry.wave for entry in stale}
+    for entry in stale:
+        key = entry.key
+        if key not in types or key in observed.unreadable:
+            continue
+        metadata = observed.metadata.get(key) or await _unlabelled(client, types[key], key)
+        reason = _reason_to_leave(key, metadata, applyset)
+        if metadata is None or reason:
+            gone.append(key)
+            notices += [reason] if reason else []
+        elif _is_kept(metadata):
+            notices.append(f"{key} is no longer wanted and is kept: it is annotated {_KEEP}")
+        else:
+            prunes[key] = plan_prune(key, entry.version, str(metadata["uid"]), wave=entry.wave)
+    ordered = tuple(prunes[key] for stage in order_for_prune(prunes, waves) for key in stage.keys)
+    return Leftovers(ordered, tuple(gone), tuple(notices), types)
+
+
+async def _unlabelled(client: ApiClient, resource_type: ResourceType, key: ResourceKey) -> JsonObject | None:
+    """The metadata of an object that no ApplySet lists; None where it doesn't exist."""
+    try:
+        body = await client.get_metadata(resource_type, key.namespace, key.name)
+    except NotFoundError:
+        return None
+    metadata: JsonObject = body["metadata"]
+    return metadata
+
+
+def _reason_to_leave(key: ResourceKey, metadata: JsonObject | None, applyset: str) -> str:
+    if metadata is None:
+        return ""
+    owner = (metadata.get("labels") or {}).get(PART_OF_LABEL)
+    if owner == applyset:
+        return ""
+    whose = f"its label {PART_OF_LABEL} names another owner" if owner else f"somebody took its label {PART_OF_LABEL} off"
+    return f"{key} is no longer ours and is left alone: {whose}"
+
+
+def _is_kept(metadata: JsonObject) -> bool:
+    annotations = metadata.get("annotations") or {}
+    return any(_KEEP in str(annotations.get(name, "")).replace(" ", "").split(",") for name in _SYNC_OPTIONS)
+
+
+class Pruner:
+    """Deletes planned prunes stage by stage. `on_gone` hears of each object that is really gone."""
+
+    def __init__(self, client: ApiClient, leftovers: Leftovers, authority: WriteLease, *, on_gone: Callable[[PlannedChange], None]) -> None:
+        self._client = client
+        self._leftovers = leftovers
+        self._authority = authority
+        self._on_gone = on_gone
+
+    async def prune(self, deadline: float) -> dict[ResourceKey, DelegateError]:
+        """The survivors and why; empty where everything is gone. `deadline` (loop time) bounds the waits for finalizers."""
+        by_key = {prune.key: prune for prune in self._leftovers.prunes}
+        survivors: dict[ResourceKey, DelegateError] = {}
+        for stage in order_for_prune(by_key, {key: prune.wave for key, prune in by_key.items()}):
+            outcomes = await for_each(stage.keys, lambda key: self._remove(by_key[key], deadline))
+            survivors |= {key: error for key, error in zip(stage.keys, outcomes, strict=True) if error is not None}
+        return survivors
+
+    async def _remove(self, prune: PlannedChange, deadline: float) -> DelegateError | None:
+        key = prune.key
+        self._authority.check()
+        try:
+            await self._client.delete(self._leftovers.types[key], key.namespace, key.name, uid=prune.uid)
+            await self._await_gone(prune, deadline)
+        except (NotFoundError, RecreatedObjectError):
+            pass  # gone, or another object of that name: either way ours is no more
+        except DelegateError as error:
+            log.warning("prune.survivor", object=str(key), error=error.message)
+            return error
+        self._on_gone(prune)
+        return None
+
+    async def _await_gone(self, prune: PlannedChange, deadline: float) -> None:
+        key = prune.key
+        while True:
+            body = await self._client.get_metadata(self._leftovers.types[key], key.namespace, key.name)
+            metadata = body["metadata"]
+            if metadata.get("uid") != prune.uid:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                finalizers = ", ".join(metadata.get("finalizers") or ()) or "none"
+                raise PruneIncompleteError(
+                    f"{key} is being deleted since {metadata.get('deletionTimestamp')} and waits for its finalizers: {finalizers}",
+                    hint="whoever owns the finalizers has to let it go; the next sync looks again",
+                    object=str(key),
+                )
+            await asyncio.sleep(_POLL_SECONDS)
