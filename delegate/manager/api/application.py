@@ -1,0 +1,29 @@
+"""The manager's web application: every operation of the API, the probes and the pages."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from aiohttp import web
+
+from delegate.manager.api import control, enrolment, work
+from delegate.manager.api.calls import Operation, Services
+from delegate.manager.api.middleware import middleware
+from delegate.manager.metrics import ManagerMetrics
+
+OPERATIONS: tuple[Operation, ...] = (*enrolment.OPERATIONS, *work.OPERATIONS, *control.OPERATIONS)
+"""The whole API: what is served, and what the OpenAPI document says."""
+
+
+def build_application(services: Services, metrics: ManagerMetrics, others: Iterable[web.AbstractRouteDef]) -> web.Application:
+    """The application with all operations and the other routes (probes, pages)."""
+    application = web.Application(middlewares=[middleware(services.clock, metrics)])
+    for operation in OPERATIONS:
+        application.router.add_route(operation.method, operation.path, _handler(operation, services))
+    application.router.add_routes(others)
+    return application
+
+
+def _handler(operation: Operation, services: Services) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handle(request: web.Request) -> web.Response:
+        return await operation.serve(services, request)
+
+    return handle

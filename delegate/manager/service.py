@@ -1,0 +1,288 @@
+"""The manager as one object: the store, the API, the pages and the sweep, from start to stop."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+from aiohttp import web
+
+from delegate import __version__
+from delegate.foundation.errors import DelegateError
+from delegate.foundation.lifecycle import StopRequests
+from delegate.foundation.settings.programs import ManagerSettings
+from delegate.foundation.settings.urls import ListenAddress, parse_listen_address
+from delegate.manager.api.application import build_application
+from delegate.manager.api.authentication import Authenticator
+from delegate.manager.api.calls import Services
+from delegate.manager.api.probes import probe_routes
+from delegate.manager.clocks import Clock, steady_clock
+from delegate.manager.dispatch import Dispatch
+from delegate.manager.effects import Effects
+from delegate.manager.errors import ManagerStartError
+from delegate.manager.metrics import ManagerMetrics
+from delegate.manager.scopes import ADMIN
+from delegate.manager.settings import Limits, Rhythm
+from delegate.manager.store.database import Database
+from delegate.manager.store.engines import Engine, open_engine
+from delegate.manager.store.keys import find_or_make_key
+from delegate.manager.store.migrating import migrate
+from delegate.manager.store.tokens import NewToken, create_token, has_living_admin
+from delegate.manager.store.transactions import Transaction
+from delegate.manager.sweeping import Sweeper
+
+log = structlog.get_logger(__name__)
+ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - a file's name
+_ADMIN_NAME = "first-admin"
+_KEEP_ALIVE_SECONDS = 90.0  # over what delegates keep idle connections for, so that it is they who close them
+_SHUTDOWN_SECONDS = 5.0
+_RHYTHM = Rhythm()
+_LIMITS = Limits()
+
+
+class Manager:
+    """A manager that runs inside this process, for as long as the context is entered.
+
+    `url` is where it listens (port 0 becomes a real one), `admin_token` the first operator's token. Time is the system's
+    for SQLite and the database's for PostgreSQL; `clock` replaces it in tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_dir: Path,
+        listen: str | ListenAddress = "127.0.0.1:0",
+        database_url: str = "",
+        rhythm: Rhythm = _RHYTHM,
+        limits: Limits = _LIMITS,
+        clock: Clock | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._state_dir = state_dir
+        self._listen = parse_listen_address(listen) if isinstance(listen, str) else listen
+        self._database_url = database_url or f"sqlite:///{state_dir.absolute() / 'manager.db'}"
+        self._rhythm = rhythm
+        self._limits = limits
+        self._given_clock = clock
+        self._clock = clock or steady_clock()
+        self._tls = tls
+        self._exits = contextlib.AsyncExitStack()
+        self._parts: dict[str, asyncio.Task[None]] = {}
+        self._dispatch = Dispatch(self._clock)
+        self.metrics = ManagerMetrics(__version__)
+        self.url = ""
+
+    @classmethod
+    def from_settings(cls, settings: ManagerSettings) -> Self:
+        """The manager that the program's settings describe. Raises ManagerStartError for a certificate that can't be used."""
+        leasing = settings.leasing
+        return cls(
+            state_dir=settings.storage.state_dir,
+            listen=settings.serving.listen,
+            database_url=settings.storage.database_url.reveal(),
+            tls=load_tls(settings.serving.tls_cert, settings.serving.tls_key),
+            rhythm=Rhythm(
+                lease_seconds=leasing.lease_seconds,
+                heartbeat_seconds=leasing.heartbeat_seconds,
+                poll_seconds=leasing.poll_seconds,
+                grace_seconds=leasing.grace_seconds,
+                requeues=leasing.requeues,
+                requeue_base_seconds=leasing.requeue_base_seconds,
+                requeue_max_seconds=leasing.requeue_max_seconds,
+            ),
+        )
+
+    @property
+    def admin_token(self) -> str:
+        """The first operator's token. Raises ManagerStartError where its file is gone."""
+        path = self._state_dir / ADMIN_TOKEN_FILE
+        try:
+            return path.read_text().strip()
+        except OSError as error:
+            raise ManagerStartError(f"{path} can't be read: {error.strerror}", hint="use another admin token") from error
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as exits:
+            await self._start(exits)
+            self._exits = exits.pop_all()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self._exits.__aexit__(kind, error, traceback)
+        log.info("manager.stopped")
+
+    async def _start(self, exits: contextlib.AsyncExitStack) -> None:
+        exits.enter_context(_own_directory(self._state_dir))
+        engine = open_engine(self._database_url)
+        exits.push_async_callback(engine.close)
+        before, after = await migrate(engine)
+        if before != after:
+            log.info("store.migrated", before=before or None, after=after)
+        database = self._open_database(engine)
+        await exits.enter_async_context(self._running("writer", database.run()))
+        key = await database.write(find_or_make_key)
+        await self._ensure_admin(database)
+        services = Services(
+            database=database,
+            dispatch=self._dispatch,
+            authenticator=Authenticator(database),
+            rhythm=self._rhythm,
+            limits=self._limits,
+            clock=self._clock,
+            attempt_key=key,
+        )
+        self._services = services
+        self._watch_metrics(database)
+        sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm)
+        await exits.enter_async_context(self._running("sweeper", sweeper.run()))
+        await self._serve(services, exits)
+        log.info("manager.started", url=self.url, database=engine.__class__.__name__)
+
+    def _open_database(self, engine: Engine) -> Database:
+        clock = self._given_clock or (None if engine.keeps_time else self._clock)
+        return Database(engine, clock=clock, rhythm=self._rhythm, limits=self._limits, on_commit=self._apply)
+
+    def _apply(self, effects: Effects) -> None:
+        for kind, outcome in effects.finished:
+            self.metrics.record_finished(kind, outcome)
+        if effects.sessions_of:
+            self._services.authenticator.forget_all()
+        self._dispatch.apply(effects)
+
+    def _watch_metrics(self, database: Database) -> None:
+        self.metrics.watch("polls_open", "Polls for tasks that are open.", lambda: self._dispatch.waiting)
+        self.metrics.watch("store_operations_waiting", "Operations that wait for a commit.", lambda: database.waiting)
+        self.metrics.watch("store_commits", "Commits since the start.", lambda: database.commits)
+        self.metrics.watch("store_operations", "Operations that were committed since the start.", lambda: database.operations)
+
+    @contextlib.asynccontextmanager
+    async def _running(self, name: str, work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+        """A part that lives as long as the context; /healthz tells when it died before."""
+        task = self._parts[name] = asyncio.create_task(work, name=f"manager-{name}")
+        task.add_done_callback(lambda done: _tell_death(name, done))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+
+    def _unhealthy(self) -> tuple[str, ...]:
+        return tuple(f"the {name} has died" for name, task in self._parts.items() if task.done())
+
+    async def _unready(self) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(2.0):
+                await self._services.database.read(has_living_admin)
+        except DelegateError as error:
+            return (str(error),)
+        except TimeoutError:
+            return ("the database does not answer",)
+        return ()
+
+    async def _ensure_admin(self, database: Database) -> None:
+        """Writes a first operator's token where no living one is known."""
+        if await database.read(has_living_admin):
+            return
+
+        def create(transaction: Transaction) -> str:
+            _, secret = create_token(transaction, NewToken(name=_ADMIN_NAME, scopes=(ADMIN,), life_seconds=None), "manager")
+            return secret
+
+        secret = await database.write(create)
+        path = self._state_dir / ADMIN_TOKEN_FILE
+        _write_secret(path, secret)
+        log.info("manager.admin_token_written", file=str(path))
+
+    async def _serve(self, services: Services, exits: contextlib.AsyncExitStack) -> None:
+        probes = probe_routes(unhealthy=self._unhealthy, unready=self._unready, metrics=self.metrics)
+        application = build_application(services, self.metrics, probes)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+            shutdown_timeout=_SHUTDOWN_SECONDS,
+            max_line_size=16 * 1024,
+            max_field_size=16 * 1024,
+        )
+        await runner.setup()
+        exits.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, self._listen.host or None, self._listen.port, ssl_context=self._tls, backlog=1024)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ManagerStartError(
+                f"{self._listen} can't be listened on: {error.strerror or error}",
+                hint="choose another address with DELEGATE_MANAGER_LISTEN, or stop what uses it",
+            ) from error
+        exits.callback(self._dispatch.close)
+        host, port = runner.addresses[0][:2]
+        scheme = "https" if self._tls is not None else "http"
+        self.url = f"{scheme}://{ListenAddress(str(host), int(port))}"
+
+
+def _tell_death(name: str, task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("manager.part_died", part=name, exc_info=task.exception())
+
+
+@contextlib.contextmanager
+def _own_directory(path: Path) -> Iterator[None]:
+    """The state directory, for this process alone. Raises ManagerStartError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(path / "manager.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ManagerStartError(
+            f"the state directory {path} can't be used: {error.strerror}", hint="set DELEGATE_MANAGER_STATE_DIR to one that can be written"
+        ) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ManagerStartError(
+                f"another manager is at work in {path}", hint="stop it, or set DELEGATE_MANAGER_STATE_DIR to another directory"
+            ) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _write_secret(path: Path, secret: str) -> None:
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def load_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """A server's TLS context. Raises ManagerStartError that names the file."""
+    if certificate is None or key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ManagerStartError(
+            f"the certificate {certificate} and the key {key} can't be used: {error}", hint="both are PEM, and belong to each other"
+        ) from error
+    return context
+
+
+async def serve(settings: ManagerSettings, stop: StopRequests) -> None:
+    """Runs a manager until it is asked to stop. Raises ManagerStartError, StoreError."""
+    async with Manager.from_settings(settings):
+        await stop.wait()

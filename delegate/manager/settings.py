@@ -1,0 +1,61 @@
+"""What the manager goes by. The settings of the program are in `foundation.settings`; these are the values derived from them."""
+
+import msgspec
+
+
+class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
+    """Every duration and count of the queue. All durations are seconds; tests use fractions of them."""
+
+    lease_seconds: float = 45.0
+    """Life of a lease since the last heartbeat that named the attempt."""
+    heartbeat_seconds: float = 10.0
+    """Interval that delegates are asked to report in."""
+    poll_seconds: float = 45.0
+    """Longest time that a poll is held open; below what proxies cut."""
+    grace_seconds: float = 45.0
+    """After a start no lease ends before that, so that delegates can come back."""
+    requeues: int = 5
+    """Times that a task is handed out again after its delegate was lost."""
+    requeue_base_seconds: float = 1.0
+    """First wait before it is; doubled each time."""
+    requeue_max_seconds: float = 60.0
+    """Cap of that wait."""
+    sweep_seconds: float = 1.0
+    """Interval of the sweep that ends leases and deadlines; also the safety net under every wake-up."""
+    verdict_grace_seconds: float = 60.0
+    """How long after a deadline verdict the delegate's own result is waited for before the task ends as timed_out."""
+    session_token_seconds: float = 900.0
+    """Life of a session token."""
+    refresh_token_seconds: float = 90 * 86400.0
+    """Life of a refresh token that is not used; each use renews it."""
+    attempt_token_seconds: float = 86400.0
+    """How long after the task's deadline a result is still authorized by its attempt token."""
+    request_memory_seconds: float = 600.0
+    """How long a retry of an acquire with the same request id gets the same batch."""
+    delegate_memory_seconds: float = 86400.0
+    """How long the clusters of a delegate that is away still count when a destination is resolved."""
+    ageing_seconds: float = 60.0
+    """One step of priority outweighs that much waiting, so that the lowest priority never starves."""
+
+    @property
+    def connected_seconds(self) -> float:
+        """How old the last sign of life of a connected delegate may be."""
+        return 3 * self.heartbeat_seconds
+
+    def requeue_wait(self, requeues: int) -> float:
+        """The wait before hand-out number `requeues` + 1, `requeues` counting from 1."""
+        return float(min(self.requeue_max_seconds, self.requeue_base_seconds * 2 ** min(requeues - 1, 30)))
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of what a request may carry and a table may grow to."""
+
+    document_bytes: int = 2**20
+    events_per_attempt: int = 1000
+    event_bytes: int = 16 * 2**10
+    page_size: int = 500
+    batch_tasks: int = 256
+    labels: int = 64
+    clusters: int = 256
+    header_seconds: float = 30.0
+    """How long a client may take to send a request."""

@@ -1,0 +1,171 @@
+"""Group commit: operations that arrive while the disk is busy share the next transaction.
+
+One commit at a time; everything that waits when it ends goes into the next one, so that under load one sync of the disk
+serves many operations, and without load an operation waits for nobody. A failure spoils nothing for its neighbours: the
+transaction is rolled back and run again with a savepoint around each operation. What an operation did counts, and its
+effects are told, only after the commit.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import sqlalchemy as sa
+import structlog
+
+from delegate.foundation.errors import DelegateError
+from delegate.manager.clocks import Clock
+from delegate.manager.effects import Effects
+from delegate.manager.errors import OverloadedError
+from delegate.manager.settings import Limits, Rhythm
+from delegate.manager.store.engines import Engine
+from delegate.manager.store.errors import is_repeatable, translate
+from delegate.manager.store.transactions import Operation, Transaction
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+_BATCH = 128
+_QUEUE = 10_000
+_REPEATS = 10
+_DATABASE_TIME = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
+
+
+@dataclass
+class _Waiting(Generic[T]):
+    operation: Operation[T]
+    answer: asyncio.Future[T]
+
+
+@dataclass
+class _Outcome:
+    value: Any = None
+    error: BaseException | None = None
+    effects: Effects | None = None
+
+
+class Database:
+    """The store's front: `write` and `read` run an operation; `run` is the writer that has to be running meanwhile.
+
+    Without a `clock`, time is the database's own.
+    """
+
+    def __init__(
+        self, engine: Engine, *, clock: Clock | None, rhythm: Rhythm, limits: Limits, on_commit: Callable[[Effects], None]
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._rhythm = rhythm
+        self._limits = limits
+        self._on_commit = on_commit
+        self._queue: asyncio.Queue[_Waiting[Any]] = asyncio.Queue(_QUEUE)
+        self.commits = 0
+        self.operations = 0
+
+    @property
+    def waiting(self) -> int:
+        """Operations that wait for a commit."""
+        return self._queue.qsize()
+
+    async def write(self, operation: Operation[T]) -> T:
+        """What the operation returns, after it is durable. Raises what it raises, StoreError, or OverloadedError."""
+        waiting = _Waiting(operation, asyncio.get_running_loop().create_future())
+        try:
+            self._queue.put_nowait(waiting)
+        except asyncio.QueueFull:
+            raise OverloadedError("the manager has more to write than its disk takes", retry_after=1.0) from None
+        return await waiting.answer
+
+    async def read(self, operation: Operation[T]) -> T:
+        """What the operation returns, from one consistent state."""
+
+        def work(connection: sa.Connection) -> T:
+            with connection.begin():
+                answer: T = operation(self._transaction(connection, self._time(connection)))
+            return answer
+
+        answer: T = await self._engine.read(work)
+        return answer
+
+    async def run(self) -> None:
+        """Commits what comes in, until cancelled."""
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < _BATCH and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            await self._commit([waiting for waiting in batch if not waiting.answer.cancelled()])
+
+    async def _commit(self, batch: Sequence[_Waiting[Any]]) -> None:
+        if not batch:
+            return
+        operations = [waiting.operation for waiting in batch]
+        try:
+            outcomes = await self._engine.write(lambda connection: self._run_together(connection, operations))
+        except DelegateError as error:
+            log.warning("store.commit_failed", error=str(error), operations=len(batch))
+            outcomes = [_Outcome(error=error) for _ in batch]
+        self.commits += 1
+        self.operations += len(batch)
+        effects = Effects()
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            if outcome.effects is not None:
+                effects.add(outcome.effects)
+            if waiting.answer.done():
+                continue
+            if outcome.error is not None:
+                waiting.answer.set_exception(outcome.error)
+            else:
+                waiting.answer.set_result(outcome.value)
+        self._on_commit(effects)
+
+    def _run_together(self, connection: sa.Connection, operations: Sequence[Operation[Any]]) -> list[_Outcome]:
+        try:
+            return self._run_plainly(connection, operations)
+        except _FailedTogetherError:
+            pass
+        for _ in range(_REPEATS):
+            try:
+                return self._run_apart(connection, operations)
+            except sa.exc.DBAPIError as error:
+                if not is_repeatable(error):
+                    raise
+        return self._run_apart(connection, operations, last=True)
+
+    def _run_plainly(self, connection: sa.Connection, operations: Sequence[Operation[Any]]) -> list[_Outcome]:
+        with connection.begin():
+            now = self._time(connection)
+            outcomes = []
+            for operation in operations:
+                transaction = self._transaction(connection, now)
+                try:
+                    outcomes.append(_Outcome(operation(transaction), effects=transaction.effects))
+                except Exception as error:  # whatever it was, the second run finds out whose it is
+                    raise _FailedTogetherError from error
+        return outcomes
+
+    def _run_apart(self, connection: sa.Connection, operations: Sequence[Operation[Any]], last: bool = False) -> list[_Outcome]:
+        with connection.begin():
+            now = self._time(connection)
+            return [self._run_one(connection, operation, now, last) for operation in operations]
+
+    def _run_one(self, connection: sa.Connection, operation: Operation[Any], now: float, last: bool) -> _Outcome:
+        transaction = self._transaction(connection, now)
+        try:
+            with connection.begin_nested():
+                return _Outcome(operation(transaction), effects=transaction.effects)
+        except sa.exc.DBAPIError as error:
+            if connection.invalidated or (is_repeatable(error) and not last):
+                raise
+            return _Outcome(error=translate(error))
+        except Exception as error:  # noqa: BLE001 - belongs to the one who asked for the operation, and is raised there
+            return _Outcome(error=error)
+
+    def _transaction(self, connection: sa.Connection, now: float) -> Transaction:
+        return Transaction(connection, now, self._rhythm, self._limits)
+
+    def _time(self, connection: sa.Connection) -> float:
+        return self._clock() if self._clock is not None else float(connection.execute(_DATABASE_TIME).scalar_one())
+
+
+class _FailedTogetherError(Exception):
+    """One of several operations failed."""

@@ -1,0 +1,63 @@
+"""The sweeper: ends what is over, and makes good what a wake-up missed."""
+
+import asyncio
+import time
+
+import structlog
+
+from delegate.foundation.errors import DelegateError
+from delegate.manager.dispatch import Dispatch
+from delegate.manager.effects import Effects
+from delegate.manager.metrics import ManagerMetrics
+from delegate.manager.settings import Rhythm
+from delegate.manager.store import sweeping
+from delegate.manager.store.database import Database
+
+log = structlog.get_logger(__name__)
+_TIDYING_SECONDS = 600.0
+
+
+class Sweeper:
+    """Runs the sweep. No lease ends before the grace after the start is over, or after a stall of this process itself: the
+    delegates' heartbeats may lie unread."""
+
+    def __init__(self, database: Database, dispatch: Dispatch, metrics: ManagerMetrics, rhythm: Rhythm) -> None:
+        self._database = database
+        self._dispatch = dispatch
+        self._metrics = metrics
+        self._rhythm = rhythm
+        self._grace_until = time.monotonic() + rhythm.grace_seconds
+        self._tidied_at = time.monotonic()
+        self.swept_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Sweeps until cancelled. A database that is away for a while is no reason to end."""
+        while True:
+            await asyncio.sleep(self._rhythm.sweep_seconds)
+            self._note_stall()
+            try:
+                await self.sweep()
+            except DelegateError as error:
+                log.warning("sweep.failed", error=str(error))
+
+    def _note_stall(self) -> None:
+        now = time.monotonic()
+        if now - self.swept_at > self._rhythm.sweep_seconds + self._rhythm.lease_seconds / 3:
+            log.warning("sweep.was_stalled", seconds=round(now - self.swept_at, 3))
+            self._grace_until = max(self._grace_until, now + self._rhythm.lease_seconds)
+        self.swept_at = now
+
+    async def sweep(self) -> None:
+        """Once."""
+        leases = time.monotonic() >= self._grace_until
+        expired = await self._database.write(lambda transaction: sweeping.end_what_is_over(transaction, leases=leases))
+        if expired:
+            self._metrics.record_expired(expired)
+            log.info("sweep.leases_expired", count=expired)
+        if self._dispatch.waiting:
+            self._dispatch.apply(Effects(ready=await self._database.read(sweeping.find_ready)))
+        counts = await self._database.read(sweeping.count)
+        self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
+        if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:
+            self._tidied_at = time.monotonic()
+            await self._database.write(sweeping.forget_stale)
