@@ -62,12 +62,10 @@ class Caller:
     async def call(self, call: Call, timeout: float = DEFAULT_TIMEOUT) -> JsonObject:
         """The object that the server answered. Raises ClusterError."""
         answer = await self.ask(call, timeout)
-        if isinstance(answer.body, str):
-            raise self._no_json(call, answer)
-        return answer.body
+        return answer.body if isinstance(answer.body, dict) else {}
 
     async def ask(self, call: Call, timeout: float = DEFAULT_TIMEOUT) -> Answer:
-        """The whole answer, of a status below 400. Raises ClusterError."""
+        """The whole answer, of a 2xx status with a JSON object, or a 304 without. Raises ClusterError."""
         started = self.clock.monotonic()
         attempt = 0
         while True:
@@ -116,7 +114,7 @@ class Caller:
             self._count(call, code)
         if answer.status >= 400:
             raise self._explained(call, answer)
-        if 300 <= answer.status < 400 and answer.status != 304:
+        if answer.status != 304 and (answer.status >= 300 or isinstance(answer.body, str)):
             raise self._no_json(call, answer)
         self._take_warnings(answer)
         return answer

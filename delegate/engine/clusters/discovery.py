@@ -115,10 +115,8 @@ class Discovery:
 
     async def _get(self, path: str) -> JsonObject:
         answer = await self._client.get_path(path, accept=_AGGREGATED, etag=self._etags.get(path, ""))
-        if answer.status == 304:
-            return self._answers[path]
         if isinstance(answer.body, str):
-            raise errors.NotJsonError(f"{self._client.host} answers {path} with no JSON", hint="check the server address of the cluster")
+            return self._answers[path]  # 304: as it was
         if answer.etag:
             self._etags[path], self._answers[path] = answer.etag, answer.body
         return answer.body
@@ -146,7 +144,7 @@ class Discovery:
             answer = await self._client.get_path(group_version_path(group, version))
         except (errors.UnavailableError, errors.ServerTimeoutError, errors.InternalServerError, errors.UnknownKindError) as error:
             return error.message
-        return tuple(_legacy_types(answer.body, group, version)) if isinstance(answer.body, dict) else "its discovery is no JSON"
+        return tuple(_legacy_types(answer.body, group, version)) if isinstance(answer.body, dict) else ()
 
 
 def _read_aggregated(documents: Iterable[JsonObject]) -> _Served:
