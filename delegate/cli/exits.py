@@ -3,10 +3,12 @@
 import enum
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from delegate.foundation.errors import Category, DelegateError
-from delegate.foundation.lifecycle.stops import StopReason, StopRequest
+
+if TYPE_CHECKING:
+    from delegate.foundation.lifecycle.stops import StopRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,11 +27,12 @@ class ExitCode(enum.IntEnum):
     PART_FAILED = 7
 
 
+# By the words of StopReason, for commands without a loop do without the lifecycle's import time.
 _OF_STOPS = {
-    StopReason.REVOKED: ExitCode.REVOKED,
-    StopReason.SUPERSEDED: ExitCode.SUPERSEDED,
-    StopReason.OUTDATED: ExitCode.OUTDATED,
-    StopReason.PART_FAILED: ExitCode.PART_FAILED,
+    "revoked": ExitCode.REVOKED,
+    "superseded": ExitCode.SUPERSEDED,
+    "outdated": ExitCode.OUTDATED,
+    "part_failed": ExitCode.PART_FAILED,
 }
 _OF_ERRORS = {"internal.part_failed": ExitCode.PART_FAILED}
 
@@ -50,10 +53,10 @@ def exit_code_of(error: DelegateError) -> ExitCode:
     return ExitCode.USAGE if error.category is Category.INPUT else ExitCode.FAILED
 
 
-def exit_code_of_stop(request: StopRequest | None, *, interrupted: bool) -> ExitCode:
+def exit_code_of_stop(request: "StopRequest | None", *, interrupted: bool) -> ExitCode:
     """What the daemon ends with: why it stopped, or whether work was interrupted, or drained."""
-    if request is not None and request.reason in _OF_STOPS:
-        return _OF_STOPS[request.reason]
+    if request is not None and request.reason.value in _OF_STOPS:
+        return _OF_STOPS[request.reason.value]
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
 

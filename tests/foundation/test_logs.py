@@ -126,7 +126,7 @@ def test_no_form_of_a_secret_is_in_any_line(known: KnownSecrets) -> None:
         log.warning("a.b", text=f"x{SECRET}y", url=f"https://u:{SECRET}@h/", header=f"Basic {basic}", quoted=quote(f"{SECRET}/+"))
         log.warning("a.b", nested={"list": [{SECRET: f"{SECRET}"}, (SECRET.encode(), {SECRET})]}, options=Options(SECRET, "other-secret"))
         log.warning("a.b", token="other-secret", data={"clientSecret": "other-secret", "n": 1}, secret=Secret("other-secret"))
-        log.warning("event." + SECRET, error=f"refused: {SECRET}")
+        log.warning("".join(("event.", SECRET)), error=f"refused: {SECRET}")
         try:
             raise ValueError(f"can't use {SECRET}")
         except ValueError as error:

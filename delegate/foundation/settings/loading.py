@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from delegate.foundation.errors import DelegateError, ErrorGroup
 from delegate.foundation.redaction import KNOWN_SECRETS
@@ -17,9 +17,11 @@ from delegate.foundation.settings import names
 from delegate.foundation.settings.declarations import Fault, Resolving, Setting, declared_in, sections_of, settings_of
 from delegate.foundation.settings.directories import configuration_directory
 from delegate.foundation.settings.errors import SettingsError
-from delegate.foundation.settings.files import FileValue, read_settings_file
 from delegate.foundation.settings.kinds import Shown
 from delegate.foundation.settings.programs import PROGRAMS, DelegateSettings, ManagerSettings
+
+if TYPE_CHECKING:
+    from delegate.foundation.settings.files import FileValue
 
 P = TypeVar("P")
 
@@ -151,6 +153,8 @@ class _Loading:
         self._file = config or default_config_file(program, self._environment)
         if self._file is None:
             return
+        from delegate.foundation.settings.files import read_settings_file  # noqa: PLC0415 - without a file, no YAML is loaded
+
         values = read_settings_file(self._file, self.errors.append)
         keys = {name for declared in self._known.values() if declared.in_file for name in _names(declared, declared.key, "_file")}
         for key, value in values.items():

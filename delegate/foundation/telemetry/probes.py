@@ -113,9 +113,11 @@ def listen_on(settings: Probes) -> socket.socket:
     try:
         return socket.create_server((host, settings.port), family=family, backlog=128, dualstack_ipv6=dual)
     except OSError as error:
+        # create_server adds the address to the words of errors that have a number, so they are looked up again.
+        words = os.strerror(error.errno) if error.errno and not isinstance(error, socket.gaierror) else error.strerror or str(error)
         address = f"{settings.host}:{settings.port}" if settings.host else f"port {settings.port}"
         raise ProbesUnavailableError(
-            f"probes and metrics can't listen on {address}: {os.strerror(error.errno) if error.errno else error}",
+            f"probes and metrics can't listen on {address}: {words}",
             hint="set DELEGATE_HTTP_PORT (or --http-port) to a free port, or DELEGATE_HTTP_HOST to an address of this machine",
         ) from error
 
