@@ -86,7 +86,7 @@ class Applier:
             for manifest in stage.manifests
             if self._findings[manifest.key].change.deferral is not None
         ]
-        found = await for_each(owed, lambda place: self._planner.plan_one(place[0], place[1]))
+        found = await self._planner.plan_owed(owed) if owed else []
         errors = []
         for finding in found:
             if finding.error is not None:

@@ -5,7 +5,7 @@ Faults are collected, not raised one by one: a plan shows everything that is wro
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -31,6 +31,10 @@ _TERMINATING_SECONDS = 60.0
 _POLL_SECONDS = 0.5
 _LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
 _NAMESPACE = GroupKind("", "Namespace")
+
+
+Place = tuple[Stage, Manifest]
+"""An object of the set and the stage that it is written in."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -65,11 +69,19 @@ class Planner:
 
     async def plan_all(self) -> list[Finding]:
         """Every object of the set, in the order of writing."""
-        types = await self._known_types()
-        self._observed = await observe_members(self._client, types)
         self._missing_namespaces = await self._find_missing_namespaces()
-        places = [(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests]
-        return await for_each(places, lambda place: self.plan_one(place[0], place[1], known=True))
+        return await self.plan_many([(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests])
+
+    async def plan_owed(self, places: Sequence[Place]) -> list[Finding]:
+        """Objects that were deferred, now that what they waited for should exist."""
+        self._missing_namespaces = frozenset()
+        self._types = {kind: found for kind, found in self._types.items() if isinstance(found, ResourceType)}
+        return await self.plan_many(places)
+
+    async def plan_many(self, places: Sequence[Place]) -> list[Finding]:
+        """Some objects of the set, looked at together."""
+        self._observed = await observe_members(self._client, await self._known_types(manifest for _, manifest in places))
+        return await for_each(places, lambda place: self.plan_one(*place, known=True))
 
     @property
     def types(self) -> Mapping[tuple[GroupKind, str], ResourceType]:
@@ -136,12 +148,13 @@ class Planner:
         immutable = isinstance(error, ImmutableFieldError)
         return Finding(plan_failed(manifest, describe_error(error)[0], stage=stage.name, immutable=immutable), error)
 
-    async def _known_types(self) -> Mapping[ResourceKey, ResourceType]:
+    async def _known_types(self, manifests: Iterable[Manifest]) -> dict[ResourceKey, ResourceType]:
         """The types of all objects whose kind is served. Each kind is asked for once, also one that isn't."""
         types = {}
-        for manifest in self._desired.manifests:
-            with contextlib.suppress(DelegateError):
-                types[manifest.key] = await self._type_of(manifest, known=True)
+        for manifest in manifests:
+            if manifest.namespace not in self._missing_namespaces:
+                with contextlib.suppress(DelegateError):
+                    types[manifest.key] = await self._type_of(manifest, known=True)
         return types
 
     async def _type_of(self, manifest: Manifest, *, known: bool) -> ResourceType:
@@ -164,8 +177,6 @@ class Planner:
         namespace_type = await self._discovery.resource_for(_NAMESPACE)
 
         async def is_missing(name: str) -> bool:
-            if ResourceKey("", "Namespace", "", name) in self._observed.metadata:
-                return False
             try:
                 await self._client.get_metadata(namespace_type, "", name)
             except NotFoundError:

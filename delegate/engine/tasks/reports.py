@@ -71,11 +71,12 @@ class Report:
         before = self._resources.get(key) or ResourceResult(*key, action=Action.FAILED)
         self._resources[key] = msgspec.structs.replace(before, action=Action.FAILED, error=describe_error(error)[0])
 
-    def skip_undone(self) -> None:
-        """For a run that ended early: what was planned and not done was not done."""
-        for key, resource in self._resources.items():
-            if key not in self._done and resource.action in _INTENTIONS:
-                self._resources[key] = msgspec.structs.replace(resource, action=Action.SKIPPED, changes=())
+    def skip_undone(self) -> int:
+        """For a run that ended early: marks what was planned and not done as skipped, and counts it."""
+        undone = [key for key, resource in self._resources.items() if key not in self._done and resource.action in _INTENTIONS]
+        for key in undone:
+            self._resources[key] = msgspec.structs.replace(self._resources[key], action=Action.SKIPPED, changes=())
+        return len(undone)
 
     def health(self, key: ResourceKey, health: Health) -> None:
         before = self._resources.get(key)

@@ -90,11 +90,12 @@ class SyncRun:
         errors = describe_error(error) if error else ()
         if error is not None and outcome is Outcome.FAILED and not touched and error.category in _REFUSING and not error.retryable:
             outcome = Outcome.REFUSED
-        if error is not None and touched:
-            message = "stopped part way, what is named as created or configured was written"
+        message = message or (error.message if error else self._message)
         if outcome is not None and not self._only_shows:
-            self._report.skip_undone()
-        return self._report.result(outcome or Outcome.SUCCEEDED, errors, message or (error.message if error else self._message))
+            undone = self._report.skip_undone()
+            if touched and undone:
+                message += f"; stopped part way: {undone} of what was planned is not done"
+        return self._report.result(outcome or Outcome.SUCCEEDED, errors, message)
 
     async def execute(self) -> None:
         ground = await self._prepare()
@@ -288,6 +289,7 @@ class SyncRun:
                     raise
                 self._message = error.message
                 return False
+            self._report.notice([f"{key} has no address yet; that is not waited for" for key in wait.unaddressed])
         return True
 
     def _health_wait(self, ground: _Ground, manifests: tuple[Manifest, ...]) -> HealthWait:

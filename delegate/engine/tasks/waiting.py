@@ -31,6 +31,7 @@ _TICK_SECONDS = 1.0
 _GATHER_SECONDS = 0.05
 _LOOK_SECONDS = 2.0
 _NAMED_AT_MOST = 5
+_ADDRESS_PENDING = "AddressPending"
 _FINAL_WHEN_DEGRADED = frozenset(
     {
         GroupKind("", "PersistentVolumeClaim"),
@@ -63,6 +64,11 @@ class Target(msgspec.Struct, frozen=True):
     key: ResourceKey
     type: ResourceType
     generation: int | None = None
+
+
+def _is_settled(health: Health) -> bool:
+    """Whether waiting longer serves nothing. An address may never come: many clusters have nobody who gives one."""
+    return health.status in (HealthStatus.HEALTHY, HealthStatus.SUSPENDED) or health.reason == _ADDRESS_PENDING
 
 
 class HealthWait:
@@ -252,8 +258,12 @@ class HealthWait:
             self._on_health(key, health)
 
     def _pending(self) -> list[ResourceKey]:
-        unsettled = (HealthStatus.HEALTHY, HealthStatus.SUSPENDED)
-        return [key for key in self._targets if key not in self._health or self._health[key].status not in unsettled]
+        return [key for key in self._targets if key not in self._health or not _is_settled(self._health[key])]
+
+    @property
+    def unaddressed(self) -> list[ResourceKey]:
+        """What is as it should be but for an address that only a load balancer beyond the cluster can give."""
+        return [key for key, health in self._health.items() if health.reason == _ADDRESS_PENDING]
 
     def _raise_failed(self) -> None:
         now = time.monotonic()
