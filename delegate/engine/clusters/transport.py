@@ -216,12 +216,12 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def _linked(self) -> AsyncIterator[tuple[_Link, int]]:
+        self._refuse_closed()
         link = self._link
         if link is None or self._clock.monotonic() - self._loaded_at > _CREDENTIALS_FRESH_SECONDS:
             await self._refresh(self._generation, rejected=False)
             link = self._link
-        if link is None or self._closed:
-            raise errors.UnreachableError(f"the connection to {self.description} is closed", retryable=False)
+        assert link is not None
         link.users += 1
         try:
             yield link, self._generation
@@ -257,6 +257,7 @@ class Transport:
                 return
             if old is None or old.credentials.tls_fingerprint != credentials.tls_fingerprint:
                 context = await asyncio.to_thread(build_ssl_context, credentials, self._directory)
+                self._refuse_closed()
                 self._link = _Link(credentials, _new_session(context))
                 if old is not None:
                     old.retired = True
@@ -266,6 +267,10 @@ class Transport:
                 old.credentials = credentials
             self._loaded_at = self._clock.monotonic()
             self._generation += 1
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise errors.UnreachableError(f"the connection to {self.description} is closed", retryable=False)
 
     def _late(self, call: Call, timeout: float) -> errors.DeadlineError:
         return errors.DeadlineError(
