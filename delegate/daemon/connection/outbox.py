@@ -126,6 +126,11 @@ class Outbox:
         """Attempts whose results are durable and not yet settled, oldest first."""
         return [attempt_id for attempt_id, owed in self._results.items() if owed.place is not None]
 
+    def size_of(self, attempt_id: str) -> int:
+        """Bytes of a result on disk; 0 where there is none."""
+        owed = self._results.get(attempt_id)
+        return owed.size if owed is not None else 0
+
     def owed_attempts(self) -> tuple[list[Began], list[Began]]:
         """Attempts whose results are kept, and attempts that earlier processes began and never ended. For any thread."""
         with self._lock:

@@ -1,0 +1,230 @@
+"""The work lane's way up: results from the outbox to the manager, until each has a final verdict.
+
+No result stands in the way of another: each has its own verdict and its own next try, large ones travel apart from small ones, and a
+batch that is refused as a whole is halved until the culprit is alone. A result is authorized by its attempt's token, so a session
+is not waited for.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+import structlog
+
+from delegate.daemon.connection.errors import (
+    InvalidError,
+    RefusalError,
+    RevokedError,
+    SupersededError,
+    TooLargeError,
+    TransportError,
+    UnauthorizedError,
+)
+from delegate.daemon.connection.faults import Faults
+from delegate.daemon.connection.outbox import Outbox
+from delegate.daemon.connection.sessions import SessionKeeper, new_request_id
+from delegate.daemon.connection.transport import Transport
+from delegate.foundation.lifecycle import backoff
+from delegate.foundation.secrets import Secret
+from delegate.protocol import codec, routes
+from delegate.protocol.messages import known
+from delegate.protocol.work import ResultDecision, ResultItem, ResultsAnswer, ResultsRequest, ResultVerdict
+
+log = structlog.get_logger(__name__)
+_BATCH = 256
+_BATCH_BYTES = 2**20
+_LARGE_BYTES = 256 * 2**10
+_FIRST_RETRY_SECONDS = 1.0
+_LAST_RETRY_SECONDS = 60.0
+_NO_TOKEN = Secret("")
+
+
+class Reporter:
+    """`run` for as long as results should be sent; `on_settled` hears of each that came to its end, with its verdict."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        keeper: SessionKeeper,
+        transport: Transport,
+        faults: Faults,
+        *,
+        on_settled: Callable[[str, str], None] = lambda attempt_id, verdict: None,
+    ) -> None:
+        self._outbox = outbox
+        self._keeper = keeper
+        self._transport = transport
+        self._faults = faults
+        self._on_settled = on_settled
+        self._small: deque[str] = deque()
+        self._large: deque[str] = deque()
+        self._later: list[tuple[float, str]] = []
+        self._tries: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        outbox.on_kept = self._enqueue
+
+    async def run(self) -> None:
+        self._small.clear()
+        self._large.clear()
+        self._later.clear()
+        for attempt_id in self._outbox.unsent():
+            self._enqueue(attempt_id)
+        async with asyncio.TaskGroup() as lanes:
+            lanes.create_task(self._send_from(self._small))
+            lanes.create_task(self._send_from(self._large))
+
+    async def wait_until_delivered(self, *, unreachable_seconds: float) -> bool:
+        """Whether the outbox got empty; gives up when the manager has not been reachable for so long."""
+        failing_since: float | None = None
+        while self._outbox.entries:
+            failing_since = (failing_since or time.monotonic()) if self._faults.is_failing(routes.RESULTS) else None
+            if failing_since is not None and time.monotonic() - failing_since >= unreachable_seconds:
+                return False
+            await asyncio.sleep(0.02)
+        return True
+
+    def _enqueue(self, attempt_id: str) -> None:
+        large = self._outbox.size_of(attempt_id) > _LARGE_BYTES
+        (self._large if large else self._small).append(attempt_id)
+        self._wake.set()
+
+    async def _send_from(self, line: deque[str]) -> None:
+        waits = backoff(0.25, 30.0)
+        while True:
+            batch = await self._next_batch(line)
+            try:
+                await self._deliver(batch)
+            except (TransportError, RefusalError) as error:
+                if isinstance(error, RevokedError | SupersededError):
+                    self._keeper.end(error)
+                wait = next(waits)
+                self._faults.failed(routes.RESULTS, error, wait)
+                line.extendleft(reversed(batch))
+                await asyncio.sleep(wait)
+            else:
+                self._faults.worked(routes.RESULTS)
+                waits = backoff(0.25, 30.0)
+
+    async def _next_batch(self, line: deque[str]) -> list[str]:
+        while True:
+            self._wake.clear()
+            self._bring_forward()
+            if line:
+                return self._cut_batch(line)
+            next_at = self._later[0][0] if self._later else None
+            try:
+                async with asyncio.timeout_at(next_at):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _bring_forward(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._later and self._later[0][0] <= now:
+            self._enqueue(heapq.heappop(self._later)[1])
+
+    def _cut_batch(self, line: deque[str]) -> list[str]:
+        batch: list[str] = []
+        size = 0
+        while line and len(batch) < _BATCH:
+            size += self._outbox.size_of(line[0])
+            if batch and size > _BATCH_BYTES:
+                break
+            batch.append(line.popleft())
+        return batch
+
+    async def _deliver(self, batch: Sequence[str]) -> None:
+        """Has every result of the batch settled or put off. Raises what concerns none of them in particular."""
+        items = await self._outbox.load(batch)
+        if not items:
+            return
+        try:
+            answer = await self._post(items)
+        except (TooLargeError, InvalidError, TransportError) as error:
+            if not _is_about_the_content(error):
+                raise
+            await self._deliver_apart(items, error)
+            return
+        decisions = {decision.attempt_id: decision for decision in answer.results}
+        for item in items:
+            await self._settle(item, decisions.get(item.attempt_id))
+
+    async def _deliver_apart(self, items: list[ResultItem], error: TransportError | RefusalError) -> None:
+        if len(items) > 1:
+            middle = len(items) // 2
+            await self._deliver([item.attempt_id for item in items[:middle]])
+            await self._deliver([item.attempt_id for item in items[middle:]])
+            return
+        reduced = _reduce(items[0])
+        if isinstance(error, InvalidError) or reduced is None:
+            await self._reject(items[0].attempt_id, ResultVerdict.INVALID, str(error))
+            return
+        log.warning("result.reduced", attempt_id=reduced.attempt_id, error=str(error))
+        try:
+            answer = await self._post([reduced])
+        except (TooLargeError, InvalidError, TransportError) as again:
+            if not _is_about_the_content(again):
+                raise
+            await self._reject(reduced.attempt_id, ResultVerdict.INVALID, str(again))
+            return
+        await self._settle(reduced, next((each for each in answer.results if each.attempt_id == reduced.attempt_id), None))
+
+    async def _post(self, items: list[ResultItem]) -> ResultsAnswer:
+        session = self._keeper.current
+        request_id = new_request_id()
+        try:
+            return await self._post_as(items, request_id, session.token if session else _NO_TOKEN, session.epoch if session else 0)
+        except UnauthorizedError:
+            if session is None:
+                raise
+            session = await self._keeper.renewed(session)
+            return await self._post_as(items, request_id, session.token, session.epoch)
+
+    async def _post_as(self, items: list[ResultItem], request_id: str, token: Secret, epoch: int) -> ResultsAnswer:
+        request = ResultsRequest(request_id=request_id, epoch=epoch, results=tuple(items))
+        return await self._transport.call(routes.RESULTS, request, ResultsAnswer, token=token)
+
+    async def _settle(self, item: ResultItem, decision: ResultDecision | None) -> None:
+        verdict = known(ResultVerdict, decision.verdict, ResultVerdict.RETRY) if decision else ResultVerdict.RETRY
+        message = decision.message if decision else ""
+        match verdict:
+            case ResultVerdict.ACCEPTED | ResultVerdict.DUPLICATE:
+                self._tries.pop(item.attempt_id, None)
+                self._outbox.settle(item.attempt_id)
+                self._on_settled(item.attempt_id, verdict)
+            case ResultVerdict.LEASE_LOST | ResultVerdict.CONFLICT | ResultVerdict.INVALID:
+                await self._reject(item.attempt_id, verdict, message)
+            case ResultVerdict.RETRY:
+                self._put_off(item.attempt_id, message)
+
+    async def _reject(self, attempt_id: str, verdict: ResultVerdict, message: str) -> None:
+        log.warning("result.rejected", attempt_id=attempt_id, verdict=verdict.value, message=message)
+        self._tries.pop(attempt_id, None)
+        await self._outbox.reject(attempt_id, verdict, message)
+        self._on_settled(attempt_id, verdict)
+
+    def _put_off(self, attempt_id: str, message: str) -> None:
+        tries = self._tries[attempt_id] = self._tries.get(attempt_id, 0) + 1
+        wait = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
+        log.info("result.put_off", attempt_id=attempt_id, message=message, retry_in_seconds=wait)
+        heapq.heappush(self._later, (asyncio.get_running_loop().time() + wait, attempt_id))
+        self._wake.set()
+
+
+def _is_about_the_content(error: TransportError | RefusalError) -> bool:
+    """Whether the same bytes would meet the same answer again; a proxy on the way has a limit of its own."""
+    if isinstance(error, TransportError):
+        return error.facts.get("status") == 413
+    return isinstance(error, TooLargeError | InvalidError) and error.status not in (404,)
+
+
+def _reduce(item: ResultItem) -> ResultItem | None:
+    """The result without its list of resources, which says so; None where there is nothing to leave out."""
+    if not item.result.get("resources"):
+        return None
+    result = {key: value for key, value in item.result.items() if key != "resources"}
+    result["notices"] = [*(result.get("notices") or []), "the list of resources was left out: the result was too large for the way"]
+    return msgspec.structs.replace(item, result=result, digest=codec.result_digest(result))

@@ -1,0 +1,417 @@
+"""Who this process is to the manager: enrolment, session token, session, and what ends them.
+
+The keeper lives in the control lane's loop, which runs whatever the tasks do; other loops ask it and it answers across. A
+token is renewed when a third of its life is left; every renewal and every opening happens once, however many ask for it.
+
+Three answers end the process's life as a delegate: revoked, superseded by a newer process with the same identity, and a bootstrap
+token that is not accepted from one that was never enrolled. After them nobody is given a session any more.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import structlog
+
+from delegate.daemon.connection.errors import (
+    OutdatedError,
+    RefusalError,
+    RevokedError,
+    ScopeMissingError,
+    SessionUnknownError,
+    SupersededError,
+    TransportError,
+    UnauthorizedError,
+    UntrustedError,
+)
+from delegate.daemon.connection.faults import Faults
+from delegate.daemon.connection.transport import Transport
+from delegate.foundation.errors import Category, DelegateError
+from delegate.foundation.lifecycle import backoff
+from delegate.foundation.secrets import Secret
+from delegate.protocol import routes
+from delegate.protocol.enrolment import (
+    AttemptDecision,
+    AttemptReport,
+    BuildInfo,
+    ByeAnswer,
+    ByeRequest,
+    ClusterName,
+    EnrolAnswer,
+    EnrolRequest,
+    LinkSettings,
+    RefreshAnswer,
+    RefreshRequest,
+    SessionAnswer,
+    SessionRequest,
+)
+from delegate.protocol.messages import Answer, Request
+
+log = structlog.get_logger(__name__)
+A = TypeVar("A", bound=Answer)
+T = TypeVar("T")
+_LONGEST_WAIT_SECONDS = 30.0
+_OUTDATED_WAIT_SECONDS = 300.0
+_CALL_SECONDS = 30.0
+_LEAST_LIFE_SECONDS = 1.0
+
+
+class EnrolmentRefusedError(RefusalError):
+    """There is no bootstrap token that the manager accepts."""
+
+    default_code = "input.delegate_token"
+    category = Category.INPUT
+
+
+def new_request_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Introduction:
+    """What a process says of itself. `incarnation` is new with each process."""
+
+    name: str
+    instance: str
+    incarnation: str
+    boot_count: int
+    capacity: int
+    labels: dict[str, str]
+    kinds: tuple[str, ...]
+    build: BuildInfo
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """What proves the identity. Both are empty before the first enrolment."""
+
+    delegate_id: str = ""
+    refresh_token: Secret = field(default_factory=lambda: Secret(""))
+
+    @property
+    def enrolled(self) -> bool:
+        return bool(self.delegate_id and self.refresh_token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """An open session; frozen, so that any thread may hold it. `opening` counts the openings of this process."""
+
+    delegate_id: str
+    token: Secret
+    epoch: int
+    settings: LinkSettings
+    features: frozenset[str]
+    opening: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionHooks:
+    """Called in the keeper's thread; none may block.
+
+    `bootstrap_token` raises DelegateError where there is none. `on_enrolled` stores; it may raise DelegateError. `on_ended` is
+    called in whichever thread was told.
+    """
+
+    bootstrap_token: Callable[[], Secret]
+    clusters: Callable[[], Sequence[ClusterName]]
+    attempts: Callable[[], Sequence[AttemptReport]]
+    on_enrolled: Callable[[str, Secret], None]
+    on_opened: Callable[[Session, Sequence[AttemptReport], Sequence[AttemptDecision]], None]
+    on_token_expiry: Callable[[float | None], None]
+    on_ended: Callable[[DelegateError], None]
+    on_outdated: Callable[[OutdatedError], None]
+
+
+class SessionKeeper:
+    """`run` in the loop that shall own it; `call` and the rest from any loop."""
+
+    def __init__(
+        self,
+        introduction: Introduction,
+        credentials: Credentials,
+        hooks: SessionHooks,
+        faults: Faults,
+    ) -> None:
+        self.ended: DelegateError | None = None
+        self.current: Session | None = None
+        self._introduction = introduction
+        self._credentials = credentials
+        self._hooks = hooks
+        self._transport: Transport | None = None
+        self._faults = faults
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened = asyncio.Event()
+        self._needed = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._token = Secret("")
+        self._token_renew_at = 0.0
+        self._openings = 0
+
+    def live_in(self, loop: asyncio.AbstractEventLoop, transport: Transport) -> None:
+        """Gives the keeper its loop and that loop's transport; before anything else."""
+        self._loop, self._transport = loop, transport
+
+    async def run(self) -> None:
+        """Opens a session and keeps it and its token alive, until cancelled."""
+        while True:
+            await self._until_it_works(routes.SESSION, self._open_if_needed)
+            try:
+                async with asyncio.timeout(max(0.05, self._token_renew_at - time.monotonic())):
+                    await self._needed.wait()
+            except TimeoutError:
+                await self._until_it_works(routes.REFRESH_TOKEN, self._renew_token_if_due)
+
+    # For any loop.
+
+    async def session(self) -> Session:
+        """The open session; waits for one, for ever once this process has no right to one."""
+        return await self._at_home(self._wait_for_session)
+
+    async def renewed(self, stale: Session) -> Session:
+        """The session with a newer token than the stale one's. One try; raises what went wrong."""
+        return await self._at_home(lambda: self._renew(stale))
+
+    async def reopened(self, stale: Session) -> Session:
+        """A session after the stale one. One try; raises what went wrong."""
+        return await self._at_home(lambda: self._reopen(stale))
+
+    async def introduce_again(self) -> None:
+        """What this process says of itself has changed: a new session says it. One try; `run` goes on trying."""
+        await self._at_home(self._open_anew)
+
+    async def say_bye(self, reason: str, within_seconds: float) -> None:
+        """Leaves cleanly; a manager that does not hear it finds out by itself."""
+        session = self.current
+        if session is None or self.ended is not None:
+            return
+        request = ByeRequest(request_id=new_request_id(), epoch=session.epoch, reason=reason)
+        try:
+            await self._at_home(lambda: self._post(routes.BYE, request, ByeAnswer, session.token, within=within_seconds))
+        except (TransportError, RefusalError) as error:
+            log.info("session.bye_unheard", error=str(error))
+
+    def end(self, error: DelegateError) -> None:
+        """Somebody was told that this process has no right to work any more. For any thread."""
+        if self.ended is None:
+            self.ended = error
+            self.current = None
+            log.error("session.ended", error=str(error), hint=error.hint)
+            self._hooks.on_ended(error)
+
+    # In the keeper's own loop.
+
+    async def _at_home(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        assert self._loop is not None, "live_in() comes first"
+        if asyncio.get_running_loop() is self._loop:
+            return await start()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start(), self._loop))
+
+    async def _wait_for_session(self) -> Session:
+        while (current := self.current) is None:
+            self._opened.clear()
+            await self._opened.wait()
+        return current
+
+    async def _until_it_works(self, route: str, step: Callable[[], Awaitable[None]]) -> None:
+        waits = backoff(0.5, _LONGEST_WAIT_SECONDS)
+        while self.ended is None:
+            try:
+                await step()
+            except OutdatedError as error:
+                wait = _OUTDATED_WAIT_SECONDS
+                self._hooks.on_outdated(error)
+                self._faults.failed(route, error, wait)
+            except (RevokedError, SupersededError) as error:
+                self.end(error)
+                break
+            except (EnrolmentRefusedError, UntrustedError) as error:
+                wait = _LONGEST_WAIT_SECONDS
+                if not self._credentials.enrolled:
+                    self.end(error)
+                    break
+                self._faults.failed(route, error, wait)
+            except (TransportError, RefusalError) as error:
+                wait = next(waits)
+                self._faults.failed(route, error, wait)
+            else:
+                self._faults.worked(route)
+                return
+            await asyncio.sleep(wait)
+        await asyncio.Event().wait()
+
+    async def _open_if_needed(self) -> None:
+        async with self._one_at_a_time:
+            if self.current is None and self.ended is None:
+                await self._open()
+            self._needed.clear()
+
+    async def _renew_token_if_due(self) -> None:
+        async with self._one_at_a_time:
+            if time.monotonic() >= self._token_renew_at:
+                await self._renew_token()
+
+    async def _renew(self, stale: Session) -> Session:
+        async with self._one_at_a_time:
+            current = self.current
+            if current is not None and current.token == stale.token:
+                await self._renew_token()
+        return await self._wait_for_session()
+
+    async def _reopen(self, stale: Session) -> Session:
+        current = self.current
+        if current is not None and current.opening == stale.opening:
+            await self._open_anew()
+        return await self._wait_for_session()
+
+    async def _open_anew(self) -> None:
+        self.current = None
+        self._needed.set()  # should this try fail, `run` makes the next
+        await self._open_if_needed()
+
+    async def _open(self) -> None:
+        """Critical section (`_one_at_a_time`): enrols where needed, and opens a session with a token that is good."""
+        if not self._credentials.enrolled:
+            await self._enrol()
+        elif not self._token:
+            await self._renew_token()
+        try:
+            await self._open_with_token()
+        except UnauthorizedError:
+            await self._renew_token()
+            await self._open_with_token()
+
+    async def _open_with_token(self) -> None:
+        said = self._introduction
+        reports = tuple(self._hooks.attempts())
+        request = SessionRequest(
+            request_id=new_request_id(),
+            delegate_id=self._credentials.delegate_id,
+            incarnation=said.incarnation,
+            boot_count=said.boot_count,
+            name=said.name,
+            labels=said.labels,
+            kinds=said.kinds,
+            capacity=said.capacity,
+            clusters=tuple(self._hooks.clusters()),
+            attempts=reports,
+            build=said.build,
+        )
+        answer = await self._post(routes.SESSION, request, SessionAnswer, self._token)
+        session = Session(
+            delegate_id=self._credentials.delegate_id,
+            token=self._token,
+            epoch=answer.epoch,
+            settings=answer.settings,
+            features=frozenset(answer.features),
+            opening=self._openings + 1,
+        )
+        self._openings = session.opening
+        log.info("session.opened", delegate_id=session.delegate_id, epoch=session.epoch, protocol=answer.protocol)
+        self._hooks.on_opened(session, reports, answer.attempts)
+        self._publish(session)
+
+    async def _enrol(self) -> None:
+        said = self._introduction
+        try:
+            token = self._hooks.bootstrap_token()
+        except DelegateError as error:
+            raise EnrolmentRefusedError(error.message, hint=error.hint) from error
+        request = EnrolRequest(
+            request_id=new_request_id(), name=said.name, instance=said.instance, labels=said.labels, kinds=said.kinds, build=said.build
+        )
+        try:
+            answer = await self._post(routes.ENROL, request, EnrolAnswer, token)
+        except (UnauthorizedError, ScopeMissingError) as error:
+            raise EnrolmentRefusedError(
+                f"the manager does not accept DELEGATE_TOKEN: {error}",
+                hint="make a new one with `delegate token create --name NAME --scope GITOPS` and set DELEGATE_TOKEN_FILE or DELEGATE_TOKEN",
+            ) from error
+        refresh_token = Secret(answer.refresh_token)
+        try:
+            self._hooks.on_enrolled(answer.delegate_id, refresh_token)
+        except DelegateError as error:  # the next process will have to enrol again; this one can work
+            log.error("identity.not_stored", error=str(error), hint=error.hint)
+        self._credentials = Credentials(delegate_id=answer.delegate_id, refresh_token=refresh_token)
+        self._hooks.on_token_expiry(answer.token_expires_in_seconds)
+        self._take_token(answer.session_token, answer.session_token_seconds)
+        log.info("session.enrolled", delegate_id=answer.delegate_id)
+
+    async def _renew_token(self) -> None:
+        request = RefreshRequest(request_id=new_request_id(), delegate_id=self._credentials.delegate_id)
+        try:
+            answer = await self._post(routes.REFRESH_TOKEN, request, RefreshAnswer, self._credentials.refresh_token)
+        except UnauthorizedError as error:
+            log.warning("session.refresh_token_refused", error=str(error))
+            await self._enrol()
+        else:
+            self._take_token(answer.session_token, answer.session_token_seconds)
+        current = self.current
+        if current is not None:
+            self._publish(replace(current, token=self._token))
+
+    def _take_token(self, token: str, life_seconds: float) -> None:
+        self._token = Secret(token)
+        self._token_renew_at = time.monotonic() + max(_LEAST_LIFE_SECONDS, life_seconds) * 2 / 3
+
+    def _publish(self, session: Session) -> None:
+        if self.ended is None:
+            self.current = session
+            self._opened.set()
+
+    async def _post(self, route: str, request: Request, wanted: type[A], token: Secret, *, within: float = _CALL_SECONDS) -> A:
+        assert self._transport is not None, "run() comes first"
+        return await self._transport.call(
+            route, request, wanted, token=token, delegate_id=self._credentials.delegate_id, within_seconds=within
+        )
+
+
+class Caller:
+    """Calls of one lane in the name of the session: a token that ran out is renewed and a session that is unknown is opened
+    again, each once, and the same request replayed once."""
+
+    def __init__(self, keeper: SessionKeeper, transport: Transport) -> None:
+        self._keeper = keeper
+        self._transport = transport
+
+    async def call(
+        self,
+        route: str,
+        build: Callable[[Session], Request],
+        wanted: type[A],
+        *,
+        wait_seconds: float = 0.0,
+        within_seconds: float | None = None,
+    ) -> A:
+        """As `Transport.call`. `build` makes the request for the session that there is; it keeps its request id.
+
+        Waits for a session. Raises TransportError or RefusalError; the endings of a session are also told to the keeper.
+        """
+        session = await self._keeper.session()
+        try:
+            try:
+                return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
+            except UnauthorizedError:
+                session = await self._keeper.renewed(session)
+            except SessionUnknownError:
+                session = await self._keeper.reopened(session)
+            return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
+        except (RevokedError, SupersededError) as error:
+            self._keeper.end(error)
+            raise
+
+    async def _call(
+        self, route: str, request: Request, wanted: type[A], session: Session, *, wait_seconds: float, within_seconds: float | None
+    ) -> A:
+        return await self._transport.call(
+            route,
+            request,
+            wanted,
+            token=session.token,
+            delegate_id=session.delegate_id,
+            wait_seconds=wait_seconds,
+            within_seconds=within_seconds,
+        )
