@@ -100,6 +100,11 @@ class Manager:
         )
 
     @property
+    def sweeps(self) -> int:
+        """Sweeps since the start."""
+        return self._sweeper.sweeps
+
+    @property
     def admin_token(self) -> str:
         """The first operator's token. Raises ManagerStartError where its file is gone."""
         path = self._state_dir / ADMIN_TOKEN_FILE
@@ -140,8 +145,8 @@ class Manager:
         )
         self._services = services
         self._watch_metrics(database)
-        sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm)
-        await exits.enter_async_context(self._running("sweeper", sweeper.run()))
+        self._sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm)
+        await exits.enter_async_context(self._running("sweeper", self._sweeper.run()))
         await self._serve(services, exits)
         log.info("manager.started", url=self.url, database=engine.__class__.__name__)
 

@@ -4,12 +4,19 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from delegate.manager.api import control, enrolment, work
+from delegate.manager.api import control, delegates, enrolment, tasks, tokens, work
 from delegate.manager.api.calls import Operation, Services
 from delegate.manager.api.middleware import middleware
 from delegate.manager.metrics import ManagerMetrics
 
-OPERATIONS: tuple[Operation, ...] = (*enrolment.OPERATIONS, *work.OPERATIONS, *control.OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *tasks.OPERATIONS,
+    *tokens.OPERATIONS,
+    *delegates.OPERATIONS,
+    *enrolment.OPERATIONS,
+    *work.OPERATIONS,
+    *control.OPERATIONS,
+)
 """The whole API: what is served, and what the OpenAPI document says."""
 
 

@@ -22,8 +22,8 @@ from delegate.manager.store.database import Database
 from delegate.protocol.codec import MAX_BODY_BYTES
 from delegate.protocol.problems import ProblemCode
 
-B = TypeVar("B")
-Q = TypeVar("Q")
+Body_co = TypeVar("Body_co", covariant=True)
+Query_co = TypeVar("Query_co", covariant=True)
 CALL_ID = web.RequestKey("call_id", str)
 JSON = "application/json"
 
@@ -53,13 +53,13 @@ class Services:
 
 
 @dataclass(frozen=True)
-class Call(Generic[B, Q]):
+class Call(Generic[Body_co, Query_co]):
     """One request, read. `principal` is None only where anybody may call."""
 
     services: Services
     request_id: str
-    body: B
-    query: Q
+    body: Body_co
+    query: Query_co
     path: dict[str, str]
     principal: Principal
     secret: str = field(repr=False)

@@ -69,12 +69,13 @@ class Database:
 
     async def write(self, operation: Operation[T]) -> T:
         """What the operation returns, after it is durable. Raises what it raises, StoreError, or OverloadedError."""
-        waiting = _Waiting(operation, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(operation, answer)
         try:
             self._queue.put_nowait(waiting)
         except asyncio.QueueFull:
             raise OverloadedError("the manager has more to write than its disk takes", retry_after=1.0) from None
-        return await waiting.answer
+        return await answer
 
     async def read(self, operation: Operation[T]) -> T:
         """What the operation returns, from one consistent state."""

@@ -1,0 +1,188 @@
+"""Tasks, for people and programs: submit, list, show, cancel, retry, events, history."""
+
+import msgspec
+
+from delegate.manager.api.calls import JSON, Access, Call, Nothing, Operation
+from delegate.manager.api.documents import read_documents
+from delegate.manager.errors import InvalidError
+from delegate.manager.store import reading
+from delegate.manager.store.reading import TaskFilter
+from delegate.manager.store.submissions import Submission, cancel_task, retry_task, submit_task
+from delegate.manager.store.transactions import Transaction
+from delegate.manager.views import CancelView, EventList, HistoryList, TaskList, TaskView
+from delegate.model.tasks import Task, read_task
+
+TASKS = "/api/v1/tasks"
+YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_MAX_KEY = 200
+_DOCUMENT_BYTES = 2**20
+
+
+class CancelRequest(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str = ""
+
+
+class EventsQuery(msgspec.Struct, frozen=True, rename="camel"):
+    after: int = 0
+    limit: int = 200
+
+
+async def submit(call: Call[bytes, Nothing]) -> TaskView:
+    """Queues a task document or an Argo CD Application. The header Idempotency-Key makes a repeated call the same submission."""
+    documents = read_documents(call.body)
+    if len(documents) != 1:
+        raise InvalidError(f"{len(documents)} documents in one call", hint="submit them one by one")
+    submission = Submission(task=_checked(read_task(documents[0])), submitter=call.principal.name, key=_key(call))
+
+    def work(transaction: Transaction) -> str:
+        return submit_task(transaction, submission)
+
+    return await _show(call, await call.services.database.write(work))
+
+
+def _checked(task: Task) -> Task:
+    """What is right for a local command and never for a manager."""
+    url = task.spec.get("source", {}).get("repoURL", "") if isinstance(task.spec.get("source"), dict) else ""
+    if task.kind.value in ("sync", "diff") and not url:
+        raise InvalidError("spec.source.repoURL: a delegate fetches from a repository, and none is named", code="input.task_document")
+    return task
+
+
+def _key(call: Call[object, object]) -> str:
+    key = call.headers.get("idempotency-key", "")
+    if len(key) > _MAX_KEY:
+        raise InvalidError(f"the Idempotency-Key is longer than {_MAX_KEY} characters")
+    return key
+
+
+async def _show(call: Call[object, object], task_id: str) -> TaskView:
+    return await call.services.database.read(lambda tx: reading.show_task(tx, task_id))
+
+
+async def list_tasks(call: Call[Nothing, TaskFilter]) -> TaskList:
+    """A page of tasks, the newest first."""
+    return await call.services.database.read(lambda tx: reading.list_tasks(tx, call.query))
+
+
+async def show(call: Call[Nothing, Nothing]) -> TaskView:
+    """One task with its attempts, its result, and why it is queued."""
+    return await _show(call, call.path["task"])
+
+
+async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
+    """Ends a task: a queued one at once, a running one by its delegate. Doing it twice is fine."""
+
+    def work(transaction: Transaction) -> CancelView:
+        effect = cancel_task(transaction, call.path["task"], call.principal.name, call.body.reason[:500])
+        return CancelView(effect=effect, task=reading.summarize_task(transaction, call.path["task"]))
+
+    return await call.services.database.write(work)
+
+
+async def retry(call: Call[Nothing, Nothing]) -> TaskView:
+    """A new task with the document of a finished one, which it names."""
+
+    def work(transaction: Transaction) -> str:
+        task = read_task(reading.read_document(transaction, call.path["task"]))
+        return retry_task(transaction, call.path["task"], task, call.principal.name, _key(call))
+
+    return await _show(call, await call.services.database.write(work))
+
+
+async def events(call: Call[Nothing, EventsQuery]) -> EventList:
+    """The progress of a task after a known event; asked again and again."""
+    query = call.query
+    return await call.services.database.read(lambda tx: reading.show_events(tx, call.path["task"], query.after, query.limit))
+
+
+async def history(call: Call[Nothing, Nothing]) -> HistoryList:
+    """What happened to a task: by whom, when."""
+    return await call.services.database.read(lambda tx: reading.show_history(tx, call.path["task"]))
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=TASKS,
+        name="submitTask",
+        summary="Queues a task",
+        access=Access.ADMIN,
+        handler=submit,
+        raw_body=(JSON, *YAML_TYPES),
+        body=Task,
+        body_limit=_DOCUMENT_BYTES,
+        answer=TaskView,
+        status=201,
+        refusals=(409,),
+        tag="tasks",
+    ),
+    Operation(
+        method="GET",
+        path=TASKS,
+        name="listTasks",
+        summary="Lists tasks, the newest first",
+        access=Access.ADMIN,
+        handler=list_tasks,
+        query=TaskFilter,
+        answer=TaskList,
+        tag="tasks",
+    ),
+    Operation(
+        method="GET",
+        path=TASKS + "/{task}",
+        name="showTask",
+        summary="Shows a task with attempts, result, and why it is queued",
+        access=Access.ADMIN,
+        handler=show,
+        answer=TaskView,
+        refusals=(404,),
+        tag="tasks",
+    ),
+    Operation(
+        method="POST",
+        path=TASKS + "/{task}/cancel",
+        name="cancelTask",
+        summary="Cancels a task",
+        access=Access.ADMIN,
+        handler=cancel,
+        body=CancelRequest,
+        answer=CancelView,
+        refusals=(404,),
+        tag="tasks",
+    ),
+    Operation(
+        method="POST",
+        path=TASKS + "/{task}/retry",
+        name="retryTask",
+        summary="Queues a finished task again, as a new one",
+        access=Access.ADMIN,
+        handler=retry,
+        answer=TaskView,
+        status=201,
+        refusals=(404, 409),
+        tag="tasks",
+    ),
+    Operation(
+        method="GET",
+        path=TASKS + "/{task}/events",
+        name="listEvents",
+        summary="Lists the progress of a task",
+        access=Access.ADMIN,
+        handler=events,
+        query=EventsQuery,
+        answer=EventList,
+        refusals=(404,),
+        tag="tasks",
+    ),
+    Operation(
+        method="GET",
+        path=TASKS + "/{task}/history",
+        name="listHistory",
+        summary="Lists what happened to a task",
+        access=Access.ADMIN,
+        handler=history,
+        answer=HistoryList,
+        refusals=(404,),
+        tag="tasks",
+    ),
+)

@@ -1,0 +1,124 @@
+"""A PostgreSQL server of the tests' own: initialized in a temporary directory, on a free port, by a user that is not root."""
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+_START_SECONDS = 30.0
+_WITHOUT_SAFETY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")  # a test's data may die with the machine
+
+
+class Binaries(NamedTuple):
+    initdb: str
+    postgres: str
+
+
+def find_postgres() -> Binaries | None:
+    """Where the server is installed: on PATH, or where Debian puts it."""
+    directories = [None, *sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    for directory in directories:
+        path = str(directory) if directory is not None else None
+        initdb, postgres = shutil.which("initdb", path=path), shutil.which("postgres", path=path)
+        if initdb and postgres:
+            return Binaries(initdb, postgres)
+    return None
+
+
+def _unprivileged() -> tuple[int, int] | None:
+    """The user to run as: PostgreSQL refuses root."""
+    if os.getuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return entry.pw_uid, entry.pw_gid
+    raise AssertionError("there is no unprivileged user to run PostgreSQL as")
+
+
+class PostgresServer:
+    """A server for as long as the context is entered. Databases are made in it one a test."""
+
+    def __init__(self, binaries: Binaries) -> None:
+        self._binaries = binaries
+        self._numbers = itertools.count(1)
+        self._user = _unprivileged()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory = Path()
+        self._port = 0
+
+    def __enter__(self) -> Self:
+        # Not below pytest's own directory, which no other user may enter.
+        self._directory = Path(tempfile.mkdtemp(prefix="delegate-postgres-"))
+        if self._user is not None:
+            os.chown(self._directory, *self._user)
+        data = self._directory / "data"
+        self._run([self._binaries.initdb, "-D", str(data), "-U", "delegate", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        options = [option for setting in _WITHOUT_SAFETY for option in ("-c", setting)]
+        self._process = self._start(
+            [self._binaries.postgres, "-D", str(data), "-p", str(self._port), "-k", str(self._directory), "-h", "127.0.0.1", *options]
+        )
+        self._wait()
+        return self
+
+    def _run(self, command: list[str]) -> None:
+        subprocess.run(command, check=True, capture_output=True, cwd=self._directory, timeout=60, **self._as_user())
+
+    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        log = (self._directory / "log").open("wb")
+        with log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, **self._as_user())
+
+    def _as_user(self) -> dict[str, int]:
+        return {} if self._user is None else {"user": self._user[0], "group": self._user[1]}
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        assert self._process is not None
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, (self._directory / "log").read_text()
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                if "ready to accept connections" in (self._directory / "log").read_text():
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"PostgreSQL did not start within {_START_SECONDS:g} s")
+
+    def create_database(self) -> str:
+        """The URL of a new and empty database."""
+        name = f"test{next(self._numbers)}"
+        import asyncio
+
+        import asyncpg
+
+        async def create() -> None:
+            connection = await asyncpg.connect(host="127.0.0.1", port=self._port, user="delegate", database="postgres")
+            try:
+                await connection.execute(f"CREATE DATABASE {name}")
+            finally:
+                await connection.close()
+
+        with asyncio.Runner() as runner:
+            runner.run(create())
+        return f"postgresql://delegate@127.0.0.1:{self._port}/{name}"
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
