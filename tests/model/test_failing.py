@@ -123,6 +123,16 @@ def test_a_stateful_set_over_its_quota() -> None:
     assert trouble.kind is TroubleKind.CREATE
     assert "ResourceQuota" in trouble.hint
     assert find_trouble(workload, events=[refused, created]) is None
+    assert find_trouble({**workload, "status": {**workload["status"], "replicas": 2}}, events=[refused]) is None
+
+
+def test_the_newest_replica_set_is_the_deployments_own() -> None:
+    """After a scale-back the highest number is not always the wanted one yet: the Deployment's own annotation decides."""
+    recording = "rollout-deployment-image-broken"
+    workload = _workload(recording)
+    workload["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "1"}
+
+    assert find_trouble(workload, items_of(recording, "ReplicaSet"), items_of(recording, "Pod")) is None
 
 
 def _pod(owner: JsonObject, *, labels: Any = None, **container: Any) -> JsonObject:

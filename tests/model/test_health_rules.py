@@ -85,6 +85,53 @@ def test_old_replicas_that_are_still_there() -> None:
     assert assess(body).reason == "OldReplicasTerminating"
 
 
+def _deployment(**changes: Any) -> JsonObject:
+    """A Deployment of two replicas that has finished, but for the changes in its status."""
+    counts = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2}
+    finished = [_condition("Available", "True"), _condition("Progressing", "True", "NewReplicaSetAvailable")]
+    spec = {"replicas": 2, "progressDeadlineSeconds": 600}
+    return _object("apps/v1", "Deployment", generation=1, spec=spec, status={**counts, "conditions": finished, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"updatedReplicas": 1}, "ReplicasUpdating"),
+        ({"availableReplicas": 1}, "ReplicasNotAvailable"),
+        ({"readyReplicas": 1}, "ReplicasNotAvailable"),
+        ({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}, "ReplicasTerminating"),
+        ({"conditions": [_condition("Available", "True"), _condition("Progressing", "True", "ReplicaSetUpdated")]}, "ReplicaSetUpdated"),
+        ({"conditions": [_condition("Progressing", "True", "NewReplicaSetAvailable")]}, "ReplicasNotAvailable"),
+    ],
+)
+def test_each_count_of_a_deployment_is_waited_for(changes: JsonObject, reason: str) -> None:
+    """One that is short, or a controller that has not finished, is enough to go on waiting."""
+    health = assess(_deployment(**changes))
+
+    assert health.reason == reason
+    assert health.status is (HealthStatus.PROGRESSING if reason else HealthStatus.HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("changes", "strategy", "reason"),
+    [
+        ({}, "RollingUpdate", ""),
+        ({"updatedNumberScheduled": 1}, "RollingUpdate", "PodsUpdating"),
+        ({"updatedNumberScheduled": 1}, "OnDelete", ""),
+        ({"numberAvailable": 1}, "OnDelete", "PodsNotAvailable"),
+        ({"currentNumberScheduled": 1}, "RollingUpdate", "PodsNotAvailable"),
+    ],
+)
+def test_each_count_of_a_daemon_set_is_waited_for(changes: JsonObject, strategy: str, reason: str) -> None:
+    """By update strategy."""
+    names = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
+    status = {"observedGeneration": 1, **dict.fromkeys(names, 2), **changes}
+    spec = {"updateStrategy": {"type": strategy}}
+
+    assert assess(_object("apps/v1", "DaemonSet", generation=1, spec=spec, status=status)).reason == reason
+
+
 def test_a_stateful_set_that_updates_on_deletion_only() -> None:
     """OnDelete never updates by itself: ready is done."""
     status = {

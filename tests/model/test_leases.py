@@ -43,6 +43,14 @@ def test_our_own_lease() -> None:
     assert decide(observe(None, _lease("a"), 10.0), "a", 10.0) == Hold(3)
 
 
+def test_fences_go_on_from_the_highest_known() -> None:
+    """A Lease that was made anew by somebody else must not bring old fences back."""
+    seen = observe(None, _lease("a", fence=1), 0.0)
+
+    assert isinstance(decide(seen, "b", 100.0), Take)
+    assert decide(seen, "b", 100.0, fence_floor=9) == Take(10, _lease()["metadata"]["resourceVersion"])
+
+
 def test_a_holder_that_renews_keeps_its_authority() -> None:
     """Each renewal that is seen starts the waiting anew, whatever its time says."""
     seen = observe(None, _lease("a"), 100.0)
