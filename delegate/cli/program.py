@@ -31,13 +31,13 @@ class Entry(NamedTuple):
 
 
 COMMANDS = (
-    Entry("demo", "delegate.cli.demos", "demo", "The whole story on this machine: manager, delegate, simulated cluster, Git."),
+    Entry("demo", "delegate.cli.demonstration", "demo", "The whole story on this machine: manager, delegate, simulated cluster, Git."),
     Entry("run", "delegate.cli.running", "run", "The daemon: takes tasks from a manager and does them."),
     Entry("exec", "delegate.cli.executing", "execute", "Runs one task document here and now, without a manager."),
     Entry("sync", "delegate.cli.syncing", "sync", "Brings a directory or Git repository into a cluster."),
     Entry("diff", "delegate.cli.syncing", "diff", "Shows what sync would change."),
     Entry("render", "delegate.cli.rendering", "render", "Prints the objects that a source renders to."),
-    Entry("simulator", "delegate.cli.simulating", "simulator", "The simulated cluster alone."),
+    Entry("simulator", "delegate.cli.simulation", "simulator", "The simulated cluster alone."),
     Entry("probe", "delegate.cli.probes", "probe", "Asks the daemon on this machine how it is."),
     Entry("outbox", "delegate.cli.outboxes", "outbox", "Results that the manager has not acknowledged yet."),
     Entry("config", "delegate.cli.configuration", "config", "Settings: their values and where they come from."),
