@@ -1,7 +1,8 @@
 """An API server that answers as told, or a real one with faults before and behind it, on a socket of its own.
 
-Faults are queued for requests that match a method and a beginning of the path (query included); each is used once, in
-order. What matches no fault is answered by the upstream, or with 404 where there is none. Every request is recorded.
+Faults are queued for requests that match a method and a beginning of the path (query included), or with `exact` the
+whole path without its query; each is used once, in order. What matches no fault is answered by the upstream, or with 404
+where there is none. Every request is recorded.
 """
 
 import asyncio
@@ -50,6 +51,11 @@ class _Queued:
     path: str
     fault: Fault
     left: int
+    exact: bool
+
+    def fits(self, request: web.Request) -> bool:
+        fits = request.path == self.path if self.exact else request.path_qs.startswith(self.path)
+        return self.left > 0 and self.method in ("", request.method) and fits
 
 
 @dataclass
@@ -62,9 +68,13 @@ class FlakyApi:
     seen: list[Seen] = field(default_factory=list)
     _queued: list[_Queued] = field(default_factory=list)
 
-    def add(self, fault: Fault, *, method: str = "", path: str = "/", times: int = 1) -> None:
+    def add(self, fault: Fault, *, method: str = "", path: str = "/", times: int = 1, exact: bool = False) -> None:
         """Uses a fault for the next `times` requests that match."""
-        self._queued.append(_Queued(method, path, fault, times))
+        self._queued.append(_Queued(method, path, fault, times, exact))
+
+    def forget(self) -> None:
+        """Drops all faults that are queued."""
+        self._queued.clear()
 
     def count(self, method: str = "", path: str = "/") -> int:
         return sum(1 for request in self.seen if method in ("", request.method) and request.path.startswith(path))
@@ -86,7 +96,7 @@ class FlakyApi:
         body = await request.read()
         self.seen.append(Seen(request.method, request.path, dict(request.query), dict(request.headers), body))
         for queued in self._queued:
-            if queued.left and queued.method in ("", request.method) and request.path_qs.startswith(queued.path):
+            if queued.fits(request):
                 queued.left -= 1
                 return await queued.fault(self, request, body)
         return await self.forward(request, body)

@@ -206,7 +206,7 @@ class Transport:
                     object=call.question.subject,
                 )
         body = _decode(bytes(content))
-        if isinstance(body, str) and response.status < 400 and response.content_type == "application/json":
+        if isinstance(body, str) and response.status < 300 and response.content_type == "application/json":
             raise errors.UnreachableError(
                 f"the answer of {self.host} to {call.question.verb} {call.question.what} is cut off",
                 hint=_HINT_WAY,
