@@ -49,6 +49,10 @@ class SecretDataError(ManifestError):
     default_code = "input.secret_data"
 
 
+class SchemaMismatchError(ManifestError):
+    default_code = "input.schema"
+
+
 class UnknownKindError(ManifestError):
     default_code = "input.unknown_kind"
 
