@@ -89,11 +89,13 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the program and ends the process."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    code = run_program(given)
     try:
+        code = run_program(given)
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence_stdout()
+        # Whoever read our output has gone; what is still buffered goes nowhere instead of into a traceback at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.FAILED
     sys.exit(code)
 
 
@@ -122,9 +124,6 @@ def run_program(arguments: list[str]) -> int:
         return exit_code_of(error)
     except BaseExceptionGroup as group:
         return _tell_group(group, output)
-    except BrokenPipeError:
-        _silence_stdout()
-        return ExitCode.FAILED
     return returned if isinstance(returned, int) else ExitCode.DONE
 
 
@@ -170,8 +169,3 @@ def _output_of(arguments: list[str]) -> Output:
         if argument in ("-ojson", "--output=json", "-o=json") or (argument in ("-o", "--output") and following == "json"):
             return Output.JSON
     return Output.TEXT
-
-
-def _silence_stdout() -> None:
-    """Whoever read our output has gone; what is still buffered goes nowhere instead of into a traceback at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

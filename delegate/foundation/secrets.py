@@ -62,6 +62,14 @@ class SecretUrl(Secret):
     def shown(self) -> str:
         return hide_credentials(self._value)
 
+    @property
+    def password(self) -> Secret | None:
+        """The part that must not be seen, as written (it may be URL-encoded); None where there is none."""
+        rest = _split_scheme(self._value)[2]
+        userinfo, at, _ = rest.rpartition("@")
+        _, colon, password = userinfo.partition(":")
+        return Secret(password if colon else userinfo) if at else None
+
 
 def hide_credentials(url: str) -> str:
     """The URL with user and password replaced; one that has none, or a bare user as in `ssh://git@host`, unchanged."""

@@ -1,5 +1,6 @@
 """The program as people meet it: help, names that are nearly right, faults told in words or as JSON, exit codes."""
 
+import os
 import subprocess
 import sys
 
@@ -79,16 +80,27 @@ def test_light_commands_import_no_heavy_library() -> None:
     assert run_python("-c", code).stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_that_goes_away_is_no_fault() -> None:
+@pytest.mark.parametrize(
+    "arguments", [("config", "show"), ("config", "show", "-o", "json"), ("config", "show", "--nonsense", "-o", "json")]
+)
+def test_a_reader_that_goes_away_is_no_fault(arguments: tuple[str, ...]) -> None:
     """As in `delegate config show | head -1`: no traceback, no complaint at exit."""
-    child = subprocess.Popen(
-        [sys.executable, "-u", "-m", "delegate", "config", "show"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
-    assert child.stdout is not None
-    child.stdout.close()
-    _, stderr = child.communicate(timeout=50)
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "delegate", *arguments],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=50,
+            env=environment(),
+            check=False,
+        )
+    finally:
+        os.close(writing)
 
-    assert stderr == b""
+    assert ended.stderr == b""
+    assert ended.returncode == 1
 
 
 COMMAND = """

@@ -72,6 +72,7 @@ def test_a_stream_holds_back_only_what_may_become_a_secret() -> None:
     assert stream.feed("x") == "abcx"
     assert stream.feed("abcd") == ""
     assert stream.feed("efgh!") == f"{HIDDEN}!"
+    assert stream.feed("abcdefgh") == HIDDEN
     assert stream.flush() == ""
 
 

@@ -139,6 +139,21 @@ def test_secrets_that_were_read_are_masked_from_then_on() -> None:
     assert KNOWN_SECRETS.mask(f"x {TOKEN} y") == f"x {HIDDEN} y"
 
 
+def test_passwords_in_urls_are_masked_from_then_on() -> None:
+    """Written and URL-decoded; the rest of the address stays readable."""
+    load_delegate({"HTTPS_PROXY": "http://me:pr0xy%2Fpass@proxy.example:3128"})
+
+    assert KNOWN_SECRETS.mask("pr0xy%2Fpass pr0xy/pass proxy.example me") == f"{HIDDEN} {HIDDEN} proxy.example me"
+
+
+def test_a_secret_too_short_to_mask_is_warned_about() -> None:
+    """It works, but it can't be kept out of the logs."""
+    loaded = load_delegate({"DELEGATE_TOKEN": "abc"})
+
+    assert [(warning.event, warning.name) for warning in loaded.warnings] == [("settings.secret_too_short", "DELEGATE_TOKEN")]
+    assert KNOWN_SECRETS.mask("abc") == "abc"
+
+
 def test_a_secret_shows_only_when_asked() -> None:
     """Formatting, copying and comparing keep it hidden; encoders and pickles refuse it."""
     secret = Secret(TOKEN)

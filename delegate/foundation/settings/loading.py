@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import unquote
 
 from delegate.foundation.errors import DelegateError, ErrorGroup
-from delegate.foundation.redaction import KNOWN_SECRETS
-from delegate.foundation.secrets import Secret
+from delegate.foundation.redaction import KNOWN_SECRETS, SHORTEST_SECRET
+from delegate.foundation.secrets import Secret, SecretUrl
 from delegate.foundation.settings import names
 from delegate.foundation.settings.declarations import Fault, Resolving, Setting, declared_in, sections_of, settings_of
 from delegate.foundation.settings.directories import configuration_directory
@@ -273,7 +274,7 @@ class _Loading:
         return self._secret_from(Path(by_file), file_place), file_place
 
     def _secret_from(self, path: Path, place: Place) -> str:
-        """The content of a secret's file without the newline at its end; empty after an error."""
+        """The content of a secret's file (its kind strips the newline at the end); empty after an error."""
         try:
             with path.open("rb") as file:
                 content = file.read(LARGEST_SECRET_FILE + 1)
@@ -295,7 +296,7 @@ class _Loading:
         if not text.strip():
             self._refuse(place, f"{place.name}: {path} is empty", "write the secret into it")
             return ""
-        return text.rstrip("\r\n")
+        return text
 
     def _parse(self, declared: Setting[Any], text: str, place: Place) -> object:
         try:
@@ -303,9 +304,24 @@ class _Loading:
         except ValueError as error:
             self._refuse(place, f"{place.name}: {error}", "")
             return None
-        if isinstance(value, Secret) and declared.secret:
-            KNOWN_SECRETS.add(value)
+        if isinstance(value, Secret):
+            self._have_masked(declared, value)
         return value
+
+    def _have_masked(self, declared: Setting[Any], value: Secret) -> None:
+        secrets = [value]
+        if isinstance(value, SecretUrl):
+            written = value.password
+            secrets = [written, Secret(unquote(written.reveal()))] if written else []
+        if not all(KNOWN_SECRETS.add(each) for each in secrets):
+            self.warnings.append(
+                SettingsWarning(
+                    "settings.secret_too_short",
+                    declared.variable,
+                    f"the secret in {declared.variable} is too short to be masked in logs",
+                    f"use one of at least {SHORTEST_SECRET} characters, better 32",
+                )
+            )
 
     def _placed(self, fault: Fault) -> SettingsError:
         place = self.places.get(fault.key, DEFAULT)
