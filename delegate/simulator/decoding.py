@@ -1,0 +1,185 @@
+"""Objects of built-in kinds as the server's Go types would decode and write them.
+
+Nulls and empty optional fields go, fields that are always written come, quantities become canonical, unknown fields are dropped and
+named. The result shares nothing mutable with the argument but untyped parts.
+"""
+
+from typing import Any
+
+from delegate.model.resources import JsonObject
+from delegate.simulator import quantities
+from delegate.simulator.schemas import ANY, FieldType
+from delegate.simulator.statuses import StatusError, bad_request
+
+_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+class _WrongTypeError(Exception):
+    """A value that Go could not unmarshal into its field."""
+
+    def __init__(self, got: str, wanted: str, struct: str = "", field: str = "") -> None:
+        super().__init__(got)
+        self.got = got
+        self.wanted = wanted
+        self.struct = struct
+        self.trail: list[str] = [field] if field else []
+
+
+class _RefusedError(Exception):
+    """A value of the right type that its own decoding refuses (a quantity)."""
+
+
+def decode(body: JsonObject, type_: FieldType, version: str, unknown: list[str]) -> JsonObject:
+    """The object as the server holds it. Raises a 400 for values of a wrong type; unknown fields are added to `unknown`."""
+    try:
+        decoded: JsonObject = _struct(body, type_, "", unknown)
+    except _WrongTypeError as wrong:
+        path = ".".join(reversed(wrong.trail))
+        field = f"Go struct field {wrong.struct}.{path}" if wrong.struct else "Go value"
+        raise refused(body, version, f"json: cannot unmarshal {wrong.got} into {field} of type {wrong.wanted}") from None
+    except _RefusedError as why:
+        raise refused(body, version, str(why)) from None
+    return decoded
+
+
+def refused(body: JsonObject, version: str, why: str) -> StatusError:
+    kind = body.get("kind", "")
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def zero(type_: FieldType) -> JsonObject:
+    """What an empty struct of a type is written as."""
+    return _struct({}, type_, "", [])
+
+
+def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> JsonObject:
+    if type(value) is not dict:
+        raise _WrongTypeError(_json_type(value), _go_type(type_))
+    out: JsonObject = {}
+    fields, always, keeps = type_.fields, type_.always, type_.keeps_zero
+    for key, item in value.items():
+        below = fields.get(key)
+        if below is None:
+            unknown.append(f"{path}.{key}" if path else key)
+            continue
+        if item is None:
+            continue
+        kind = below.kind
+        try:
+            if kind == "scalar":
+                item = _scalar(item, below)
+                if not item and key not in keeps and key not in always:
+                    continue
+            elif kind == "struct":
+                item = _struct(item, below, f"{path}.{key}" if path else key, unknown)
+            elif kind != "any":
+                item = _container(item, below, f"{path}.{key}" if path else key, unknown)
+                if not item and key not in always:
+                    continue
+        except _WrongTypeError as wrong:
+            wrong.trail.append(key)
+            wrong.struct = wrong.struct or type_.name
+            raise
+        out[key] = item
+    for key, empty in always.items():
+        if key not in out:
+            below = fields.get(key)
+            out[key] = _struct({}, below, "", []) if empty == {} and below is not None and below.kind == "struct" else empty
+    return out
+
+
+def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Any:
+    element = type_.element or ANY
+    kind = element.kind
+    if type_.kind == "list":
+        if type(value) is not list:
+            raise _WrongTypeError(_json_type(value), _go_type(type_))
+        if kind == "struct":
+            return [_struct(item if item is not None else {}, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
+        if kind == "scalar":
+            return [_scalar(item, element) if item is not None else "" for item in value]
+        if kind == "any":
+            return value
+        return [_container(item, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
+    if type(value) is not dict:
+        raise _WrongTypeError(_json_type(value), _go_type(type_))
+    if kind == "scalar":
+        empty = 0 if element.scalar == "numeric" else ""
+        return {key: _scalar(item, element) if item is not None else empty for key, item in value.items()}
+    if kind == "any":
+        return value
+    if kind == "struct":
+        return {key: _struct(item or {}, element, f"{path}.{key}", unknown) for key, item in value.items()}
+    return {key: _container(item, element, f"{path}.{key}", unknown) for key, item in value.items() if item is not None}
+
+
+def _scalar(value: Any, type_: FieldType) -> Any:
+    kind, form = type_.scalar, type_.form
+    if kind == "string":
+        if type(value) is not str:
+            raise _WrongTypeError(_json_type(value), "string")
+        return value
+    if kind == "boolean":
+        if type(value) is not bool:
+            raise _WrongTypeError(_json_type(value), "bool")
+        return value
+    if kind == "numeric":
+        return _number(value, form)
+    if form == "quantity":
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise _WrongTypeError(_json_type(value), "resource.Quantity")
+        try:
+            return quantities.canonical(str(value))
+        except ValueError as error:
+            raise _RefusedError(str(error)) from None
+    if form == "int_or_string" and (isinstance(value, bool | float) or not isinstance(value, int | str)):
+        raise _WrongTypeError(_json_type(value), "intstr.IntOrString")
+    if form == "time" and type(value) is not str:
+        raise _WrongTypeError(_json_type(value), "string")
+    return value
+
+
+def _number(value: Any, form: str) -> Any:
+    if form == "double":
+        if type(value) is int or type(value) is float:
+            return value
+        raise _WrongTypeError(_json_type(value), "float64")
+    if type(value) is float and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    if type(value) is not int:
+        raise _WrongTypeError(_json_type(value), form)
+    low, high = _INTEGERS.get(form, _INTEGERS["int64"])
+    if not low <= value <= high:
+        raise _WrongTypeError(f"number {value}", form)
+    return value
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case float():
+            return f"number {value}"
+        case int():
+            return "number"
+        case list():
+            return "array"
+    return "object"
+
+
+def _go_type(type_: FieldType) -> str:
+    package = "v1."
+    match type_.kind:
+        case "struct":
+            return f"{package}{type_.name}"
+        case "list":
+            return f"[]{_go_type(type_.element or ANY)}"
+        case "map":
+            return f"map[string]{_go_type(type_.element or ANY)}"
+        case "scalar":
+            if type_.scalar == "numeric":
+                return type_.form if type_.form != "double" else "float64"
+            return "bool" if type_.scalar == "boolean" else "string"
+    return "interface {}"

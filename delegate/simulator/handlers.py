@@ -1,0 +1,334 @@
+"""From an HTTP request to its answer: authentication, authorization, faults, and the verb's own work."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from delegate.model.resources import JsonObject
+from delegate.simulator import deletions, discovery, faults, reads, reviews, scales, statuses, subresources, writes
+from delegate.simulator.authorization import ANONYMOUS, Authorizer, User, attributes_of, refusal
+from delegate.simulator.counters import Requests
+from delegate.simulator.deletions import DeleteOptions
+from delegate.simulator.faults import Faults
+from delegate.simulator.kinds import Resource
+from delegate.simulator.reads import Form, Lists
+from delegate.simulator.registry import Registry
+from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, read_yaml, truthy
+from delegate.simulator.watches import Watch
+from delegate.simulator.writes import Options, Outcome
+
+log = structlog.get_logger()
+JSON = "application/json"
+
+
+class Handlers:
+    """Answers every request; holds what the answers depend on."""
+
+    def __init__(self, registry: Registry, users: dict[str, User]) -> None:
+        self.registry = registry
+        self.users = users
+        self.authorizer = Authorizer(registry)
+        self.requests = Requests()
+        self.faults = Faults()
+        self.lists = Lists(registry)
+        self.watches: set[Watch] = set()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The web server's handler; every refusal becomes a Status."""
+        try:
+            return await self._answer(request)
+        except statuses.StatusError as error:
+            return _refused(error)
+        except faults.RefusedConnectionError:
+            if request.transport is not None:
+                request.transport.close()
+            return web.Response(status=500)
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the boundary of the HTTP server: a fault of ours is a 500, logged with its traceback
+            log.exception("simulator.request_failed", path=request.path, method=request.method)
+            return _refused(statuses.StatusError(500, f"Internal error occurred: {error}", reason="InternalError"))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        query = request.query
+        info = parse_path(request.method, request.path, query)
+        user = self._authenticate(request)
+        self.requests.note(info, user.name, dry_run=query.get("dryRun") == "All")
+        fault = self.faults.take(info)
+        if fault is not None:
+            await faults.act(fault)
+        resource = self.registry.resource(info.group, info.version, info.plural) if info.is_resource else None
+        if not self.authorizer.allows(user, attributes_of(info)):
+            raise refusal(user, info, resource)
+        if not info.is_resource:
+            return self._document(request, info)
+        if resource is None:
+            raise statuses.page_not_found()
+        if info.subresource and info.subresource not in resource.subresources:
+            raise statuses.page_not_found()
+        if resource.namespaced and info.name and not info.namespace:
+            raise statuses.page_not_found()
+        return await self._resource(request, info, resource, user, fault)
+
+    def _authenticate(self, request: web.BaseRequest) -> User:
+        header = request.headers.get("Authorization", "")
+        if not header:
+            return ANONYMOUS
+        kind, _, token = header.partition(" ")
+        user = self.users.get(token.strip()) if kind.lower() == "bearer" else None
+        if user is None:
+            raise statuses.unauthorized()
+        return user
+
+    def _document(self, request: web.BaseRequest, info: RequestInfo) -> web.Response:
+        path = info.path.rstrip("/") or "/"
+        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
+            return web.Response(text="ok")
+        if path == "/version":
+            return _json(discovery.VERSION)
+        accept = request.headers.get("Accept", "")
+        if path in ("/api", "/apis") and discovery.wants_aggregated(accept):
+            body = msgspec.json.encode(discovery.aggregated(self.registry, core=path == "/api"))
+            return web.Response(body=body, headers={"Content-Type": discovery.AGGREGATED})
+        if path == "/api":
+            return _json(discovery.core_versions())
+        if path == "/apis":
+            return _json(discovery.groups(self.registry))
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) == 2 and self.registry.served("", parts[1]):
+            return _json(discovery.resources(self.registry, "", parts[1]))
+        if parts[0] == "apis" and len(parts) == 2 and self.registry.versions(parts[1]):
+            return _json({"kind": "APIGroup", "apiVersion": "v1", **discovery.group(self.registry, parts[1])})
+        if parts[0] == "apis" and len(parts) == 3 and self.registry.served(parts[1], parts[2]):
+            return _json(discovery.resources(self.registry, parts[1], parts[2]))
+        raise statuses.page_not_found()
+
+    async def _resource(
+        self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, fault: faults.Fault | None
+    ) -> web.StreamResponse:
+        verb = info.verb
+        below = resource.subresources.get(info.subresource) if info.subresource else None
+        allowed = below.verbs if below else resource.verbs
+        if verb not in allowed:
+            raise statuses.method_not_allowed()
+        if verb in ("get", "list", "watch"):
+            form = reads.form_of(request.headers.get("Accept", ""))
+            if verb == "watch" or (verb == "list" and truthy(request.query.get("watch"))):
+                return await self._watch(request, info, resource, form, fault)
+            return await self._read(request, info, resource, form)
+        body = await self._body(request)
+        if verb in ("delete", "deletecollection"):
+            return self._delete(request, info, resource, body)
+        outcome = self._write(request, info, resource, user, body)
+        form = reads.form_of(request.headers.get("Accept", ""))
+        shaped = reads.shaped(outcome.body, resource, form, self.registry.now())
+        raw = outcome.stored.raw if shaped is outcome.body and _is_stored(outcome, resource) else msgspec.json.encode(shaped)  # type: ignore[union-attr]
+        return _bytes(raw, 201 if outcome.created else 200, outcome.warnings)
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        if request.content_length is not None and request.content_length > LARGEST_BODY:
+            await request.content.read(LARGEST_BODY * 4)
+            raise _too_large()
+        parts = []
+        size = 0
+        async for chunk in request.content.iter_any():
+            size += len(chunk)
+            if size > LARGEST_BODY:
+                raise _too_large()
+            parts.append(chunk)
+        return b"".join(parts)
+
+    async def _read(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, form: Form) -> web.StreamResponse:
+        if info.subresource and info.subresource not in ("status", "scale"):
+            return await subresources.read(self.registry, resource, info, request)
+        if not info.name:
+            namespace = (info.namespace or None) if resource.namespaced else ""
+            return _bytes(self.lists.answer(resource, namespace, request.query, form))
+        stored = self.registry.get(resource, info.namespace if resource.namespaced else "", info.name)
+        if stored is None:
+            raise statuses.not_found(resource.plural, resource.group, info.name)
+        if info.subresource == "scale":
+            return _json(scales.scale_of(resource, writes.as_version(stored, resource)))
+        if form is reads.WHOLE:
+            return _bytes(reads.raw_object(stored, resource))
+        return _json(reads.shaped(writes.as_version(stored, resource), resource, form, self.registry.now()))
+
+    async def _watch(
+        self, request: web.BaseRequest, info: RequestInfo, resource: Resource, form: Form, fault: faults.Fault | None
+    ) -> web.StreamResponse:
+        query = dict(request.query)
+        if info.name:
+            query["fieldSelector"] = f"metadata.name={info.name}"
+        namespace = (info.namespace or None) if resource.namespaced else ""
+        watch = Watch(self.registry, resource, namespace, query, form)
+        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        self.watches.add(watch)
+        cut = asyncio.timeout(fault.seconds if fault is not None and fault.kind == "drop_watch" else None)
+        try:
+            async with cut:
+                async for line in watch.lines():
+                    await response.write(line)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.close()
+            return response
+        except ConnectionError:
+            return response
+        finally:
+            self.watches.discard(watch)
+        with contextlib.suppress(ConnectionError):
+            await response.write_eof()
+        return response
+
+    def _options(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Options:
+        query = request.query
+        return Options(
+            manager=manager_of(query, request.headers.get("User-Agent", "")),
+            force=truthy(query["force"]) if "force" in query else False,
+            dry_run=is_dry_run(query),
+            validation=query.get("fieldValidation", "Warn"),
+            subresource=info.subresource,
+            user=user.name,
+        )
+
+    def _write(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, data: bytes) -> Outcome:
+        options = self._options(request, info, user)
+        namespace = info.namespace if resource.namespaced else ""
+        if info.verb == "create":
+            return self._create(resource, info, namespace, read_json(data), options, user)
+        kind = request.content_type
+        if info.verb == "update":
+            body = _object(read_json(data))
+            if info.subresource == "scale":
+                return scales.write_scale(self.registry, resource, self._live(resource, info), body, options, applied=False)
+            if info.subresource == "finalize":
+                return subresources.finalize(self.registry, resource, info.name, body, options)
+            return writes.replace(self.registry, resource, namespace, info.name, body, options)
+        return self._patch(resource, info, namespace, kind, data, options, given=request.query.get("fieldManager"))
+
+    def _patch(
+        self, resource: Resource, info: RequestInfo, namespace: str, kind: str, data: bytes, options: Options, *, given: str | None
+    ) -> Outcome:
+        if kind == writes.APPLY_PATCH:
+            if not given:
+                cause = statuses.required("fieldManager", "is required for apply patch")
+                raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
+            config = read_json(data)
+            if info.subresource == "scale":
+                return scales.write_scale(self.registry, resource, self._live(resource, info), _object(config), options, applied=True)
+            return writes.apply(self.registry, resource, namespace, info.name, config, options)
+        known = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_PATCH)
+        if kind not in known or (kind == writes.STRATEGIC_PATCH and resource.custom):
+            raise statuses.StatusError(415, "415: Unsupported Media Type", reason="UnsupportedMediaType", details={})
+        if options.force:
+            cause = statuses.forbidden_value("force", "may not be specified for non-apply patch")
+            raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
+        patch = _decoded_patch(data)
+        if info.subresource == "scale":
+            return scales.patch_scale(self.registry, resource, self._live(resource, info), kind, patch, options)
+        return writes.patch(self.registry, resource, namespace, info.name, kind, patch, options)
+
+    def _live(self, resource: Resource, info: RequestInfo) -> Any:
+        stored = self.registry.get(resource, info.namespace if resource.namespaced else "", info.name)
+        if stored is None:
+            raise statuses.not_found(resource.plural, resource.group, info.name)
+        return stored
+
+    def _create(self, resource: Resource, info: RequestInfo, namespace: str, body: Any, options: Options, user: User) -> Outcome:
+        body = _object(body)
+        if info.subresource:
+            return subresources.create(self.registry, resource, info, body, options)
+        if "get" not in resource.verbs and "list" not in resource.verbs and resource.kind != "Binding":
+            made = reviews.answer(resource, body, user, self.authorizer, self.users, options.manager, self.registry.now())
+            return Outcome(made, created=True)
+        if resource.namespaced and not namespace:
+            namespace = (body.get("metadata") or {}).get("namespace") or "default"
+        return writes.create(self.registry, resource, namespace, body, options)
+
+    def _delete(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, data: bytes) -> web.Response:
+        options = _delete_options(request, data)
+        namespace = info.namespace if resource.namespaced else ""
+        if info.verb == "deletecollection":
+            return _bytes(self._delete_collection(request, resource, namespace, options))
+        deleted = deletions.delete(self.registry, resource, namespace, info.name, options)
+        return _bytes(msgspec.json.encode(deleted.body), 200, deleted.warnings)
+
+    def _delete_collection(self, request: web.BaseRequest, resource: Resource, namespace: str, options: DeleteOptions) -> bytes:
+        place = (namespace or None) if resource.namespaced else ""
+        answer = self.lists.answer(resource, place, request.query, reads.WHOLE)
+        selection = reads.selection_of(resource, request.query)
+        for stored in list(self.registry.items(resource, place)):
+            if selection.matches(writes.as_version(stored, resource)):
+                deletions.delete(self.registry, resource, stored.namespace, stored.name, options)
+        return answer
+
+
+def _is_stored(outcome: Outcome, resource: Resource) -> bool:
+    return outcome.stored is not None and outcome.stored.body is outcome.body and resource.version == resource.storage_version
+
+
+def _object(body: Any) -> JsonObject:
+    if not isinstance(body, dict):
+        raise statuses.bad_request("the object provided is unrecognized (must be of type object): couldn't get version/kind")
+    return body
+
+
+def _decoded_patch(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise statuses.bad_request(f"error decoding patch: {error}") from None
+
+
+def _delete_options(request: web.BaseRequest, data: bytes) -> DeleteOptions:
+    query = request.query
+    body = read_yaml(data) if data.strip() and data.lstrip()[:1] != b"{" else (read_json(data) if data.strip() else {})
+    body = body if isinstance(body, dict) else {}
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
+    if not propagation and body.get("orphanDependents") is not None:
+        propagation = "Orphan" if body["orphanDependents"] else "Background"
+    if propagation not in ("", "Foreground", "Background", "Orphan"):
+        cause = statuses.unsupported("propagationPolicy", propagation, ("Foreground", "Background", "Orphan", "nil"))
+        raise statuses.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+    return DeleteOptions(
+        dry_run=is_dry_run(query) or bool(body.get("dryRun")),
+        grace_seconds=int(grace) if grace is not None else None,
+        propagation=propagation,
+        uid=preconditions.get("uid", ""),
+        resource_version=preconditions.get("resourceVersion", ""),
+    )
+
+
+def _too_large() -> statuses.StatusError:
+    return statuses.StatusError(413, f"Request entity too large: limit is {LARGEST_BODY}", reason="RequestEntityTooLarge")
+
+
+def _json(body: Any, status: int = 200) -> web.Response:
+    return _bytes(msgspec.json.encode(body), status)
+
+
+def _bytes(raw: bytes, status: int = 200, warnings: list[str] | None = None) -> web.Response:
+    response = web.Response(body=raw, status=status, headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+    for warning in warnings or ():
+        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{escaped}"')
+    return response
+
+
+def _refused(error: statuses.StatusError) -> web.Response:
+    if error.plain:
+        return web.Response(text=error.message, status=error.status, headers=error.headers)
+    body = msgspec.json.encode(error.body())
+    return web.Response(body=body, status=error.status, headers={"Content-Type": JSON, **error.headers})
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

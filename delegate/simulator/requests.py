@@ -1,0 +1,119 @@
+"""A request as the API server reads it: who asks which verb of which resource, and with what options."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import yaml
+
+from delegate.simulator import statuses
+
+LARGEST_BODY = 3 * 1024 * 1024
+_METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_JSON_START = (b"{", b"[")
+
+
+class RequestInfo(msgspec.Struct):
+    """The parts of a path and what they mean (apiserver `RequestInfo`)."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    is_resource: bool = False
+
+
+def parse_path(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
+    """What a path asks for. Names are unquoted."""
+    info = RequestInfo(method.lower(), path)
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) > 2:
+        info.version, parts = parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        info.group, info.version, parts = parts[1], parts[2], parts[3:]
+    else:
+        return info
+    info.is_resource = True
+    if parts[0] == "watch" and len(parts) > 1:
+        parts = parts[1:]
+        query = {**query, "watch": "1"}
+    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in ("status", "finalize"):
+        info.namespace, parts = parts[1], parts[2:]
+    elif parts[0] == "namespaces" and len(parts) > 1:
+        info.namespace = parts[1]
+    info.plural = parts[0]
+    info.name = parts[1] if len(parts) > 1 else ""
+    info.subresource = parts[2] if len(parts) > 2 else ""
+    info.rest = "/".join(parts[3:])
+    info.verb = _verb(method, info, query)
+    return info
+
+
+def _verb(method: str, info: RequestInfo, query: Mapping[str, str]) -> str:
+    if method in _METHOD_VERBS:
+        return _METHOD_VERBS[method]
+    if method == "DELETE":
+        return "delete" if info.name else "deletecollection"
+    if method in ("GET", "HEAD"):
+        if truthy(query.get("watch")):
+            return "watch"
+        return "get" if info.name else "list"
+    return method.lower()
+
+
+def truthy(value: str | None) -> bool:
+    return value is not None and value.lower() in ("1", "true", "t", "")
+
+
+def manager_of(query: Mapping[str, str], user_agent: str) -> str:
+    """The field manager: given, or what the user agent begins with (at most 128 characters)."""
+    return (query.get("fieldManager") or user_agent.partition("/")[0] or "unknown")[:128]
+
+
+def is_dry_run(query: Mapping[str, str]) -> bool:
+    value = query.get("dryRun")
+    if value is None or value == "":
+        return False
+    if value != "All":
+        cause = statuses.unsupported("dryRun", [value], ("All",))
+        raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
+    return True
+
+
+def read_json(data: bytes) -> Any:
+    """A JSON body, or a YAML one where it isn't JSON."""
+    if data.lstrip()[:1] in _JSON_START:
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            pass
+    return read_yaml(data)
+
+
+def read_yaml(data: bytes) -> Any:
+    try:
+        return yaml.load(data, Loader=_Loader)  # noqa: S506  # a safe loader of our own
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = max(mark.line if mark is not None else 1, 1)
+        raise statuses.bad_request(
+            f"error decoding YAML: error converting YAML to JSON: yaml: line {line}: {error.problem}"
+        ) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as it converts to JSON: no timestamps, no binary."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for key, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}

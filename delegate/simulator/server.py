@@ -1,0 +1,121 @@
+"""The simulated cluster as a server: in process for tests (`Simulator`), or alone (`serve`)."""
+
+import asyncio
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+from aiohttp import web
+
+from delegate.simulator import bootstrap
+from delegate.simulator.authorization import User, administrator, plain_user
+from delegate.simulator.controllers.manager import ControllerManager
+from delegate.simulator.counters import Requests
+from delegate.simulator.faults import Faults
+from delegate.simulator.handlers import Handlers
+from delegate.simulator.registry import Registry
+
+SHUTDOWN_SECONDS = 1.0
+
+
+class Simulator:
+    """A cluster in this process. Ready when entered; gone when left.
+
+    `url` is its address; `requests` counts what was asked; `faults` makes it misbehave; `speed` is how fast its controllers' time runs
+    (10 is ten times as fast).
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        admin_token: str | None = None,
+        limited_token: str | None = None,
+        speed: float = 1.0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.admin_token = admin_token or secrets.token_urlsafe(24)
+        self.limited_token = limited_token or secrets.token_urlsafe(24)
+        self.registry = Registry()
+        self.users: dict[str, User] = {
+            self.admin_token: administrator(),
+            self.limited_token: plain_user("limited", "devs"),
+        }
+        self._handlers = Handlers(self.registry, self.users)
+        self.controllers = ControllerManager(self.registry, speed=speed)
+        self._runner: web.ServerRunner | None = None
+        self.url = ""
+
+    @property
+    def requests(self) -> Requests:
+        return self._handlers.requests
+
+    @property
+    def faults(self) -> Faults:
+        return self._handlers.faults
+
+    async def __aenter__(self) -> Self:
+        bootstrap.populate(self.registry)
+        self._runner = web.ServerRunner(web.Server(self._handlers.handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        self.url = f"http://{self._host}:{self._port}"
+        await self.controllers.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.controllers.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def drop_watches(self) -> None:
+        """Ends every open watch at its next event."""
+        for watch in self._handlers.watches:
+            watch.drop()
+
+    def expire_versions(self) -> None:
+        """Forgets history: watches and continue tokens from before are answered 410."""
+        for table in self.registry.store.tables.values():
+            table.forget(self.registry.store.version)
+        self._handlers.lists.expire()
+
+    def add_user(self, token: str, name: str, *groups: str) -> None:
+        """A further user, with the rights that bindings give."""
+        self.users[token] = plain_user(name, *groups)
+
+    def kubeconfig(self, *, token: str | None = None, context: str = "simulator") -> str:
+        """A kubeconfig for the administrator, or for whose token is given, as YAML."""
+        user = {"name": context, "user": {"token": token or self.admin_token}}
+        cluster = {"name": context, "cluster": {"server": self.url}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": context,
+            "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+            "clusters": [cluster],
+            "users": [user],
+        }
+        return yaml.safe_dump(body, sort_keys=False)
+
+
+async def serve(
+    port: int,
+    *,
+    kubeconfig_out: Path | None = None,
+    admin_token: str | None = None,
+    limited_token: str | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Serves until `stop` is set; for ever without one."""
+    async with Simulator(port, admin_token=admin_token, limited_token=limited_token) as simulator:
+        if kubeconfig_out is not None:
+            kubeconfig_out.write_text(simulator.kubeconfig(), encoding="utf-8")
+            kubeconfig_out.chmod(0o600)
+        await (stop or asyncio.Event()).wait()

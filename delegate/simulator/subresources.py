@@ -1,0 +1,93 @@
+"""The subresources that are neither status nor scale: logs, evictions, bindings, tokens, finalizing namespaces."""
+
+import datetime as dt
+
+from aiohttp import web
+
+from delegate.model.resources import JsonObject
+from delegate.simulator import deletions, statuses, writes
+from delegate.simulator.kinds import Resource
+from delegate.simulator.registry import Registry, annotations_of
+from delegate.simulator.requests import RequestInfo
+from delegate.simulator.writes import Options, Outcome
+
+LOG_ANNOTATION = "simulator.delegate.dev/log"
+"""What a pod's containers print, where somebody cares."""
+
+
+async def read(registry: Registry, resource: Resource, info: RequestInfo, request: web.BaseRequest) -> web.StreamResponse:
+    stored = registry.get(resource, info.namespace, info.name)
+    if stored is None:
+        raise statuses.not_found(resource.plural, resource.group, info.name)
+    if info.subresource != "log":
+        raise statuses.method_not_allowed()
+    containers = [item["name"] for item in stored.body["spec"].get("containers") or ()]
+    wanted = request.query.get("container") or containers[0]
+    if wanted not in containers + [item["name"] for item in stored.body["spec"].get("initContainers") or ()]:
+        raise statuses.bad_request(f"container {wanted} is not valid for pod {info.name}")
+    text = annotations_of(stored.body).get(LOG_ANNOTATION)
+    if text is None:
+        text = f"{wanted} of {info.name} started\n"
+    lines = text.splitlines(keepends=True)
+    tail = request.query.get("tailLines", "")
+    if tail.isdigit():
+        lines = lines[-int(tail) :] if int(tail) else []
+    return web.Response(text="".join(lines), content_type="text/plain")
+
+
+def create(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options) -> Outcome:
+    stored = registry.get(resource, info.namespace, info.name)
+    if stored is None:
+        raise statuses.not_found(resource.plural, resource.group, info.name)
+    match info.subresource:
+        case "eviction":
+            return evict(registry, resource, info, body, options)
+        case "token":
+            return _token(registry, info, body)
+        case "binding":
+            changed = stored.copy()
+            changed["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
+            registry.store.commit(resource.storage, "MODIFIED", stored.namespace, stored.name, changed)
+            return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, created=True)
+    raise statuses.method_not_allowed()
+
+
+def evict(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options) -> Outcome:
+    """Deletes a pod unless a budget forbids it (429 with the budget's numbers)."""
+    stored = registry.get(resource, info.namespace, info.name)
+    assert stored is not None
+    deletions.delete(registry, resource, info.namespace, info.name, deletions.DeleteOptions(dry_run=options.dry_run))
+    return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, created=True)
+
+
+def _token(registry: Registry, info: RequestInfo, body: JsonObject) -> Outcome:
+    seconds = (body.get("spec") or {}).get("expirationSeconds") or 3600
+    expires = (registry.clock() + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    spec = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": seconds, "boundObjectRef": None}
+    made = {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"name": info.name, "namespace": info.namespace, "creationTimestamp": registry.now()},
+        "spec": spec,
+        "status": {"token": f"simulated.{info.namespace}.{info.name}.{registry.new_uid()}", "expirationTimestamp": expires},
+    }
+    return Outcome(made, created=True)
+
+
+def finalize(registry: Registry, resource: Resource, name: str, body: JsonObject, options: Options) -> Outcome:
+    """PUT of a namespace's `finalize`: the one way to change its spec's finalizers."""
+    live = registry.get(resource, "", name)
+    if live is None:
+        raise statuses.not_found(resource.plural, resource.group, name)
+    changed = live.copy()
+    changed["spec"] = body.get("spec") or {}
+    if options.dry_run:
+        return Outcome(changed)
+    if deletions.is_released(resource, changed):
+        deletions.remove(registry, resource, live, changed)
+        return Outcome(changed)
+    stored = registry.store.commit(resource.storage, "MODIFIED", live.namespace, live.name, changed)
+    return Outcome(stored.body, stored=stored)
+
+
+__all__ = ["create", "evict", "finalize", "read", "writes"]

@@ -1,0 +1,1 @@
+"""What the API server refuses in objects: rules by kind, in the words of its own validation."""

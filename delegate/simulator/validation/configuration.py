@@ -1,0 +1,95 @@
+"""Validation of configuration, claims and quotas."""
+
+import re
+from typing import Any
+
+from delegate.model.resources import JsonObject
+from delegate.simulator import statuses
+from delegate.simulator.statuses import Cause
+
+LARGEST = 1024 * 1024
+_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name',"
+    " regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def _keys(data: Any, path: str) -> list[Cause]:
+    causes = []
+    for key in data or ():
+        if len(key) > 253:
+            causes.append(statuses.invalid_value(f"{path}[{key}]", key, "must be no more than 253 characters"))
+        if not _KEY.match(key):
+            causes.append(statuses.invalid_value(f"{path}[{key}]", key, _KEY_TEXT))
+    return causes
+
+
+def _config_map(body: JsonObject) -> list[Cause]:
+    data, binary = body.get("data") or {}, body.get("binaryData") or {}
+    causes = _keys(data, "data") + _keys(binary, "binaryData")
+    causes += [statuses.invalid_value(f"data[{key}]", key, f"duplicate of key present in binaryData") for key in data if key in binary]  # noqa: F541
+    size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
+    if size > LARGEST:
+        causes.append(statuses.too_long("[]", LARGEST))
+    return causes
+
+
+_REQUIRED_KEYS = {
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+
+
+def _secret(body: JsonObject) -> list[Cause]:
+    data = body.get("data") or {}
+    causes = _keys(data, "data")
+    if sum(len(value) * 3 // 4 for value in data.values()) > LARGEST:
+        causes.append(statuses.too_long("data", LARGEST))
+    causes += [statuses.required(f"data[{key}]") for key in _REQUIRED_KEYS.get(body.get("type", ""), ()) if key not in data]
+    if body.get("type") == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        causes += [statuses.required("data[username]"), statuses.required("data[password]")]
+    if body.get("type") == "kubernetes.io/service-account-token":
+        name = "kubernetes.io/service-account.name"
+        if not (body["metadata"].get("annotations") or {}).get(name):
+            causes.append(statuses.required(f"metadata.annotations[{name}]"))
+    return causes
+
+
+def _claim(body: JsonObject) -> list[Cause]:
+    spec = body["spec"]
+    causes = []
+    modes = spec.get("accessModes") or []
+    if not modes:
+        causes.append(statuses.required("spec.accessModes", "at least 1 access mode is required"))
+    causes += [statuses.unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+    if "storage" not in (spec["resources"].get("requests") or {}):
+        causes.append(statuses.required("spec.resources[storage]"))
+    return causes
+
+
+def _volume(body: JsonObject) -> list[Cause]:
+    spec = body["spec"]
+    causes = []
+    if not spec.get("accessModes"):
+        causes.append(statuses.required("spec.accessModes"))
+    if not spec.get("capacity"):
+        causes.append(statuses.required("spec.capacity"))
+    others = {
+        "accessModes", "capacity", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode",
+        "nodeAffinity", "volumeAttributesClassName",
+    }
+    if not spec.keys() - others:
+        causes.append(statuses.required("spec", "must specify a volume type"))
+    return causes
+
+
+TABLE = {
+    ("", "ConfigMap"): _config_map,
+    ("", "Secret"): _secret,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "PersistentVolume"): _volume,
+}

@@ -1,0 +1,174 @@
+"""Validation of custom resources by their structural schemas (kube-openapi `validate`)."""
+
+import re
+from typing import Any
+
+from delegate.model.resources import JsonObject
+from delegate.simulator import statuses
+from delegate.simulator.customs import EMBEDDED, INT_OR_STRING
+from delegate.simulator.statuses import Cause
+
+_TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict}
+
+
+def validate(body: JsonObject, schema: JsonObject) -> list[Cause]:
+    causes: list[Cause] = []
+    _check(body, schema, "", causes, root=True)
+    return causes
+
+
+def _is(value: Any, kind: str) -> bool:
+    if kind == "integer":
+        return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _TYPES[kind]) and not (kind != "boolean" and isinstance(value, bool))
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case str():
+            return "string"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case list():
+            return "array"
+    return "object"
+
+
+def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, root: bool = False) -> None:
+    if value is None and schema.get("nullable"):
+        return
+    kind = schema.get("type")
+    if schema.get(INT_OR_STRING):
+        if not (_is(value, "integer") or isinstance(value, str)):
+            causes.append(_wrong_type(path, value, "integer,string"))
+        return
+    if kind in ("string", "boolean", "array", "object", "integer", "number") and not _is(value, kind):
+        causes.append(_wrong_type(path, value, kind))
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        causes.append(statuses.unsupported(path, value, [str(item) for item in schema["enum"]]))
+    match value:
+        case str():
+            _check_string(value, schema, path, causes)
+        case bool():
+            pass
+        case int() | float():
+            _check_number(value, schema, path, causes)
+        case list():
+            _check_list(value, schema, path, causes)
+        case dict():
+            _check_map(value, schema, path, causes, root=root)
+    _check_combinations(value, schema, path, causes)
+
+
+def _wrong_type(path: str, value: Any, wanted: str) -> Cause:
+    got = _type_of(value)
+    return statuses.cause("FieldValueTypeInvalid", path, f'{path} in body must be of type {wanted}: "{got}"', got)
+
+
+def _body(path: str, what: str) -> str:
+    return f"{path} in body {what}"
+
+
+def _check_string(value: str, schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    if "minLength" in schema and len(value) < schema["minLength"]:
+        causes.append(statuses.invalid_value(path, value, _body(path, f"should be at least {schema['minLength']} chars long")))
+    if "maxLength" in schema and len(value) > schema["maxLength"]:
+        causes.append(statuses.too_long(path, schema["maxLength"]))
+    pattern = schema.get("pattern")
+    if pattern:
+        try:
+            matched = re.search(pattern, value)
+        except re.error:
+            return
+        if not matched:
+            causes.append(statuses.invalid_value(path, value, _body(path, f"should match '{pattern}'")))
+
+
+def _check_number(value: float, schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None:
+        exclusive = schema.get("exclusiveMinimum")
+        if value < low or (exclusive and value == low):
+            words = "should be greater than" if exclusive else "should be greater than or equal to"
+            causes.append(statuses.invalid_value(path, value, _body(path, f"{words} {low}")))
+    if high is not None:
+        exclusive = schema.get("exclusiveMaximum")
+        if value > high or (exclusive and value == high):
+            words = "should be less than" if exclusive else "should be less than or equal to"
+            causes.append(statuses.invalid_value(path, value, _body(path, f"{words} {high}")))
+    multiple = schema.get("multipleOf")
+    if multiple and value % multiple:
+        causes.append(statuses.invalid_value(path, value, _body(path, f"should be a multiple of {multiple}")))
+
+
+def _check_list(value: list[Any], schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    if "minItems" in schema and len(value) < schema["minItems"]:
+        causes.append(statuses.invalid_value(path, len(value), _body(path, f"should have at least {schema['minItems']} items")))
+    if "maxItems" in schema and len(value) > schema["maxItems"]:
+        message = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
+        causes.append(Cause("FieldValueTooMany", message, path))
+    items = schema.get("items") or {}
+    for index, item in enumerate(value):
+        _check(item, items, f"{path}[{index}]", causes)
+    _check_unique(value, schema, path, causes)
+
+
+def _check_unique(value: list[Any], schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    relation = schema.get("x-kubernetes-list-type")
+    seen: list[Any] = []
+    for index, item in enumerate(value):
+        if relation == "set":
+            key: Any = item
+        elif relation == "map" and isinstance(item, dict):
+            key = {name: item.get(name) for name in schema.get("x-kubernetes-list-map-keys") or ()}
+        else:
+            return
+        if key in seen:
+            causes.append(statuses.duplicate(f"{path}[{index}]", key))
+        seen.append(key)
+
+
+def _check_map(value: JsonObject, schema: JsonObject, path: str, causes: list[Cause], *, root: bool) -> None:
+    properties = schema.get("properties") or {}
+    prefix = f"{path}." if path else ""
+    causes.extend(statuses.required(f"{prefix}{name}") for name in schema.get("required") or () if name not in value)
+    if "minProperties" in schema and len(value) < schema["minProperties"]:
+        what = _body(path, f"should have at least {schema['minProperties']} properties")
+        causes.append(statuses.invalid_value(path, len(value), what))
+    if "maxProperties" in schema and len(value) > schema["maxProperties"]:
+        message = f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"
+        causes.append(Cause("FieldValueTooMany", message, path))
+    additional = schema.get("additionalProperties")
+    for key, item in value.items():
+        if (root or schema.get(EMBEDDED)) and key in ("apiVersion", "kind", "metadata"):
+            continue
+        if key in properties:
+            _check(item, properties[key], f"{prefix}{key}", causes)
+        elif isinstance(additional, dict):
+            _check(item, additional, f"{prefix}{key}", causes)
+
+
+def _fits(value: Any, schema: JsonObject, path: str) -> bool:
+    found: list[Cause] = []
+    _check(value, schema, path, found)
+    return not found
+
+
+def _check_combinations(value: Any, schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    for part in schema.get("allOf") or ():
+        _check(value, part, path, causes)
+    if schema.get("anyOf") and not any(_fits(value, part, path) for part in schema["anyOf"]):
+        causes.append(statuses.invalid_value(path, value, f'"{path}" must validate at least one schema (anyOf)'))
+    if schema.get("oneOf") and sum(_fits(value, part, path) for part in schema["oneOf"]) != 1:
+        causes.append(statuses.invalid_value(path, value, f'"{path}" must validate one and only one schema (oneOf)'))
+    if schema.get("not") and _fits(value, schema["not"], path):
+        causes.append(statuses.invalid_value(path, value, f'"{path}" must not validate the schema (not)'))
