@@ -42,7 +42,7 @@ _NAMESPACE = GroupKind("", "Namespace")
 _NAMESPACE_TYPE = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 _CREATE_NAMESPACE = "CreateNamespace=true"
 _PRUNE_SECONDS = 60.0
-_REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
+_REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT, Category.DEPENDENCY)
 _KNOWN_SYNC_OPTIONS = frozenset({_CREATE_NAMESPACE, "CreateNamespace=false", "ServerSideApply=true", "PruneLast=true"})
 
 
@@ -312,6 +312,7 @@ class SyncRun:
 
         def on_gone(change: PlannedChange) -> None:
             gone.append(change.key)
+            self._report.done(change)
             self._context.report("object.pruned", {"object": str(change.key)})
 
         with self._report.timed("prune"):
