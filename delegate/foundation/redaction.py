@@ -7,10 +7,12 @@ PEM private keys, JWTs, `password=...`.
 """
 
 import base64
+import functools
 import json
 import re
 import threading
 from collections import OrderedDict
+from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 from delegate.foundation.secrets import HIDDEN, Secret
@@ -19,14 +21,36 @@ SHORTEST_SECRET = 4
 """Characters. Anything shorter would be found everywhere, so it is not looked for."""
 _MOST_SECRETS = 4096
 
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
-    (re.compile(r"(?i)\b(bearer|basic|delegate-token)(\s+)[A-Za-z0-9._~+/-]{8,}=*"), rf"\1\2{HIDDEN}"),
-    (re.compile(r"(?i)\b(https?://)[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,30}://)[^/\s:@\"'<>]*:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
-    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), HIDDEN),
-    (re.compile(r"(?<![A-Za-z0-9_-])(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-)[A-Za-z0-9_-]{16,}"), HIDDEN),
-    (
+
+class _Pattern(NamedTuple):
+    """What looks like a secret. The expression is only tried on a text whose lower-case form holds one of the words."""
+
+    words: tuple[str, ...]
+    expression: re.Pattern[str]
+    replacement: str
+
+
+_PATTERNS = (
+    _Pattern(
+        ("private key-----",),
+        re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL),
+        HIDDEN,
+    ),
+    _Pattern(
+        ("bearer", "basic", "delegate-token"),
+        re.compile(r"(?i)\b(bearer|basic|delegate-token)(\s+)[A-Za-z0-9._~+/-]{8,}=*"),
+        rf"\1\2{HIDDEN}",
+    ),
+    _Pattern(("@",), re.compile(r"(?i)\b(https?://)[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
+    _Pattern(("@",), re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,30}://)[^/\s:@\"'<>]*:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),
+    _Pattern(("eyj",), re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"), HIDDEN),
+    _Pattern(
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-"),
+        re.compile(r"(?<![A-Za-z0-9_-])(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-)[A-Za-z0-9_-]{16,}"),
+        HIDDEN,
+    ),
+    _Pattern(
+        ("token", "passw", "secret", "key", "authorization"),
         re.compile(
             r"(?i)((?:token|password|passwd|secret|api[_-]?key|access[_-]?key|authorization)[\"']?\s*(?:=|:(?=\s*[\"']))\s*[\"']?)"
             r"(?!\(hidden\))[^\s\"'&,;<>]{4,}"
@@ -92,11 +116,14 @@ KNOWN_SECRETS = KnownSecrets()
 def redact(text: str, known: KnownSecrets = KNOWN_SECRETS) -> str:
     """The text with known secrets and whatever looks like one replaced by `(hidden)`."""
     text = known.mask(text)
-    for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
+    lowered = text.lower()
+    for words, expression, replacement in _PATTERNS:
+        if any(word in lowered for word in words):
+            text = expression.sub(replacement, text)
     return text
 
 
+@functools.lru_cache(maxsize=1024)
 def names_a_secret(key: str) -> bool:
     """Whether a field with this name holds a secret: `token`, `db_password`, `apiKey`; not `token_expires_at`."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()

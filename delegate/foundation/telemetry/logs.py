@@ -152,7 +152,7 @@ class RedactSecrets:
         self._known = known
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:
-        return {self._text(str(key)): self._field(str(key), value, 0) for key, value in event.items()}
+        return {self._known.mask(key): self._field(key, value, 0) for key, value in event.items()}
 
     def _field(self, key: str, value: object, depth: int) -> object:
         if value and names_a_secret(key) and not isinstance(value, bool | int | float):
@@ -171,7 +171,7 @@ class RedactSecrets:
                 return self._text(bytes(value[: 4 * LONGEST_TEXT]).decode(errors="replace"))
             case Mapping() if depth < _DEEPEST:
                 items = list(value.items())[:_MOST_ITEMS]
-                return {self._text(str(key)): self._field(str(key), each, depth + 1) for key, each in items}
+                return {self._text(_describe(key)): self._field(_describe(key), each, depth + 1) for key, each in items}
             case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
                 return [self._plain(each, depth + 1) for each in list(value)[:_MOST_ITEMS]]
             case msgspec.Struct() if depth < _DEEPEST:
