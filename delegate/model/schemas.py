@@ -12,21 +12,24 @@ from typing import Any
 
 from delegate.model.errors import ManifestError, SchemaMismatchError, located
 from delegate.model.resources import GroupKind, JsonObject, Manifest
-from delegate.model.scoping import CUSTOM_RESOURCE_DEFINITION, scopes_of_definitions
 
+CUSTOM_RESOURCE_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 MOST_FAULTS = 20
 _IMPLICIT = frozenset({"apiVersion", "kind", "metadata"})
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 
 
 def definitions_by_kind(manifests: Iterable[Manifest]) -> dict[GroupKind, Manifest]:
-    """The definitions of a set by the kinds that they bring."""
-    return {
-        group_kind: manifest
-        for manifest in manifests
-        if manifest.group_kind == CUSTOM_RESOURCE_DEFINITION
-        for group_kind in scopes_of_definitions((manifest,))
-    }
+    """The definitions of a set by the kinds that they bring. A malformed one brings none: the server will name its fault."""
+    definitions = {}
+    for manifest in manifests:
+        spec = manifest.body.get("spec")
+        if manifest.group_kind != CUSTOM_RESOURCE_DEFINITION or not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
+            continue
+        group, kind = spec.get("group"), spec["names"].get("kind")
+        if group and kind and spec.get("scope") in ("Namespaced", "Cluster"):
+            definitions[GroupKind(str(group), str(kind))] = manifest
+    return definitions
 
 
 def check_custom_resource(manifest: Manifest, definition: Manifest) -> tuple[ManifestError, ...]:
@@ -34,10 +37,12 @@ def check_custom_resource(manifest: Manifest, definition: Manifest) -> tuple[Man
     spec = definition.body.get("spec") or {}
     versions = [each for each in spec.get("versions") or () if isinstance(each, dict) and each.get("served", True)]
     version = next((each for each in versions if each.get("name") == manifest.version), None)
+    if not versions:
+        return ()  # the definition itself is at fault, and the server will say so
     if version is None:
         served = ", ".join(str(each.get("name")) for each in versions)
         fault = f"{definition.name} ({definition.origin}) serves no version {manifest.version}"
-        return (located(SchemaMismatchError, manifest, fault, f"it serves {served}" if served else ""),)
+        return (located(SchemaMismatchError, manifest, fault, f"it serves {served}"),)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if not isinstance(schema, dict):
         return ()

@@ -19,8 +19,7 @@ from delegate.model.errors import (
     raise_all,
 )
 from delegate.model.resources import GroupKind, Manifest, ResourceKey
-
-CUSTOM_RESOURCE_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+from delegate.model.schemas import check_custom_resource, definitions_by_kind
 
 
 class SettledSet(msgspec.Struct, frozen=True):
@@ -32,17 +31,7 @@ class SettledSet(msgspec.Struct, frozen=True):
 
 def scopes_of_definitions(manifests: Iterable[Manifest]) -> dict[GroupKind, bool]:
     """Which kinds the definitions in a set bring, and whether each is namespaced. A malformed one brings none."""
-    scopes = {}
-    for manifest in manifests:
-        if manifest.group_kind != CUSTOM_RESOURCE_DEFINITION:
-            continue
-        spec = manifest.body.get("spec")
-        if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
-            continue
-        group, kind, scope = spec.get("group"), spec["names"].get("kind"), spec.get("scope")
-        if group and kind and scope in ("Namespaced", "Cluster"):
-            scopes[GroupKind(str(group), str(kind))] = scope == "Namespaced"
-    return scopes
+    return {kind: definition.body["spec"]["scope"] == "Namespaced" for kind, definition in definitions_by_kind(manifests).items()}
 
 
 def settle_namespaces(
@@ -55,10 +44,12 @@ def settle_namespaces(
     """Gives every manifest its final namespace.
 
     `scopes` says of each kind that the cluster serves whether it is namespaced; kinds that only a definition of the set
-    brings are found here. `unavailable_groups` are the groups whose discovery failed, with the server's words. Raises all
-    faults of the set at once: MissingNamespaceError, DuplicateObjectError, UnknownKindError, UnavailableGroupError.
+    brings are found here, and as no server can check them yet, their objects are checked against that definition.
+    `unavailable_groups` are the groups whose discovery failed, with the server's words. Raises all faults of the set at
+    once: MissingNamespaceError, DuplicateObjectError, UnknownKindError, UnavailableGroupError, SchemaMismatchError.
     """
     manifests = tuple(manifests)
+    definitions = {kind: definition for kind, definition in definitions_by_kind(manifests).items() if kind not in scopes}
     known = {**scopes_of_definitions(manifests), **scopes}
     settled, notices, errors = list[Manifest](), list[str](), list[DelegateError]()
     for manifest in manifests:
@@ -83,6 +74,8 @@ def settle_namespaces(
                     f"its namespace {manifest.namespace!r} was left out"
                 )
             settled.append(_with_namespace(manifest, ""))
+        if manifest.group_kind in definitions:
+            errors += check_custom_resource(manifest, definitions[manifest.group_kind])
     errors += _duplicates(settled)
     raise_all(errors)
     return SettledSet(tuple(settled), tuple(notices))

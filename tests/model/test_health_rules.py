@@ -276,6 +276,98 @@ def test_pods(status: JsonObject, expected: HealthStatus, words: str) -> None:
     assert health.message == words
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason", "expected"),
+    [
+        ({}, "", HealthStatus.HEALTHY),
+        ({"observedGeneration": 0}, "GenerationNotObserved", HealthStatus.PROGRESSING),
+        ({"availableReplicas": 1}, "ReplicasNotAvailable", HealthStatus.PROGRESSING),
+        ({"replicas": 3}, "ReplicasTerminating", HealthStatus.PROGRESSING),
+        ({"conditions": [_condition("ReplicaFailure", "True", "FailedCreate")]}, "FailedCreate", HealthStatus.DEGRADED),
+    ],
+)
+def test_replica_sets(changes: JsonObject, reason: str, expected: HealthStatus) -> None:
+    """By counts; one that can't create pods is Degraded."""
+    status = {"observedGeneration": 1, "replicas": 2, "availableReplicas": 2, **changes}
+
+    health = assess(_object("apps/v1", "ReplicaSet", generation=1, spec={"replicas": 2}, status=status))
+
+    assert (health.reason, health.status) == (reason, expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "update", "reason"),
+    [
+        ({}, None, ""),
+        ({"readyReplicas": 1}, None, "ReplicasNotReady"),
+        ({"availableReplicas": 1}, None, "ReplicasNotAvailable"),
+        ({"replicas": 3}, None, "ReplicasTerminating"),
+        ({"updateRevision": "b"}, None, "ReplicasUpdating"),
+        ({"updateRevision": "b", "updatedReplicas": 0}, {"partition": 1}, "ReplicasUpdating"),
+        ({"updateRevision": "b", "updatedReplicas": 1}, {"partition": 1}, ""),
+        ({"updateRevision": "b", "updatedReplicas": 0}, {"partition": 5}, ""),
+    ],
+)
+def test_stateful_sets(changes: JsonObject, update: Any, reason: str) -> None:
+    """By counts and revisions; a partition stops where it is asked to."""
+    counts = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"), 2)
+    status = {"observedGeneration": 1, "currentRevision": "a", "updateRevision": "a", **counts, **changes}
+    spec = {"replicas": 2, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": update}}
+
+    assert assess(_object("apps/v1", "StatefulSet", generation=1, spec=spec, status=status)).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], HealthStatus.PROGRESSING),
+        ([_condition("AbleToScale", "True"), _condition("ScalingActive", "True")], HealthStatus.HEALTHY),
+        ([_condition("AbleToScale", "False", "BackoffBoth"), _condition("ScalingLimited", "True")], HealthStatus.HEALTHY),
+        ([_condition("AbleToScale", "False", "FailedGetScale")], HealthStatus.DEGRADED),
+        ([_condition("AbleToScale", "True"), _condition("ScalingActive", "False", "ScalingDisabled")], HealthStatus.HEALTHY),
+    ],
+)
+def test_autoscalers(conditions: list[JsonObject], expected: HealthStatus) -> None:
+    """By whether they can scale their target."""
+    body = _object("autoscaling/v2", "HorizontalPodAutoscaler", spec={}, status={"conditions": conditions})
+
+    assert assess(body).status is expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([_condition("NonStructuralSchema", "True", "Violations")], HealthStatus.DEGRADED),
+        ([_condition("Established", "False", "Installing")], HealthStatus.PROGRESSING),
+        ([_condition("Established", "False", "Refused")], HealthStatus.DEGRADED),
+        (None, HealthStatus.PROGRESSING),
+    ],
+)
+def test_definitions(conditions: Any, expected: HealthStatus) -> None:
+    """By what the server says of names and schema."""
+    body = _object("apiextensions.k8s.io/v1", "CustomResourceDefinition", status={"conditions": conditions})
+
+    assert assess(body).status is expected
+
+
+def test_disruption_budgets_and_volumes() -> None:
+    """A budget that can't be computed and a volume that failed are Degraded, with the reason."""
+    failed = {"observedGeneration": 1, "conditions": [_condition("DisruptionAllowed", "False", "SyncFailed")]}
+    budget = assess(_object("policy/v1", "PodDisruptionBudget", generation=1, spec={}, status=failed))
+    volumes = {phase: assess(_object("v1", "PersistentVolume", status={"phase": phase})).status for phase in ("Pending", "Bound", "Failed")}
+
+    assert (budget.status, budget.reason) == (HealthStatus.DEGRADED, "SyncFailed")
+    assert volumes == {"Pending": HealthStatus.PROGRESSING, "Bound": HealthStatus.HEALTHY, "Failed": HealthStatus.DEGRADED}
+    assert assess(_object("v1", "PersistentVolumeClaim", status={"phase": "Odd"})).status is HealthStatus.UNKNOWN
+
+
+def test_a_pod_that_runs_to_an_end() -> None:
+    """One that is not restarted is done when it has succeeded, not while it runs."""
+    body = _object("v1", "Pod", spec={"restartPolicy": "Never"}, status={"phase": "Running", "conditions": [_condition("Ready", "True")]})
+
+    assert assess(body).reason == "PodRunning"
+
+
 def test_a_namespace_on_its_way_out() -> None:
     """Nothing new is let into it."""
     assert assess(_object("v1", "Namespace", status={"phase": "Terminating"})).status is HealthStatus.PROGRESSING

@@ -3,8 +3,14 @@
 import pytest
 
 from delegate.foundation.errors import ErrorGroup
-from delegate.model.errors import DuplicateObjectError, MissingNamespaceError, UnavailableGroupError, UnknownKindError
-from delegate.model.resources import GroupKind
+from delegate.model.errors import (
+    DuplicateObjectError,
+    MissingNamespaceError,
+    SchemaMismatchError,
+    UnavailableGroupError,
+    UnknownKindError,
+)
+from delegate.model.resources import GroupKind, Manifest
 from delegate.model.scoping import scopes_of_definitions, settle_namespaces
 from tests.model.manifests import case_of, manifests_of, object_of
 from tests.model.recordings import steps_of
@@ -108,6 +114,20 @@ def test_the_recorded_definition_tells_its_scope() -> None:
     malformed = [object_of(body["apiVersion"], body["kind"], "x", spec=spec) for spec in shapes]
 
     assert scopes_of_definitions([*manifests, *malformed]) == {GroupKind("example.com", "Widget"): True}
+
+
+def test_a_resource_that_its_definition_in_the_set_does_not_allow() -> None:
+    """No server can dry-run it yet, so it is refused here; once the cluster serves the kind, that is the server's business."""
+    basket, namespace, definition = case_of("11-crd-and-cr-together", "input.yaml")
+    bad = Manifest({**basket.body, "spec": {"size": "three"}}, basket.origin)
+    scopes = {GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): False, GroupKind("", "Namespace"): False}
+
+    with pytest.raises(SchemaMismatchError, match=r"spec\.size: expected integer, got string"):
+        settle_namespaces([bad, namespace, definition], scopes=scopes, destination_namespace="")
+
+    served = {**scopes, basket.group_kind: True}
+    assert len(settle_namespaces([bad, namespace, definition], scopes=served, destination_namespace="").manifests) == 3
+    assert len(settle_namespaces([basket, namespace, definition], scopes=scopes, destination_namespace="").manifests) == 3
 
 
 def test_unknown_kinds_and_unavailable_groups() -> None:
