@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.credentials import build_ssl_context
+from delegate.engine.clusters.kubeconfig import KubeconfigSource
 from delegate.engine.clusters.registry import Cluster
 from tests.cluster.servers import client_of, drop_namespace, new_namespace, opened
-from tests.fakes.flaky_api import FlakyApi, flaky_api
+from tests.fakes.flaky_api import FlakyApi, Upstream, flaky_api
 from tests.foundation.clocks import ManualClock
 
 
@@ -89,3 +91,13 @@ async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     made = await new_namespace(cluster.client)
     yield str(made["metadata"]["name"])
     await drop_namespace(cluster.client, made)
+
+
+@pytest.fixture
+async def through_flaky(server: Server) -> AsyncIterator[tuple[FlakyApi, ApiClient]]:
+    """A client of the server with a bad network in between: its faults are the test's to add."""
+    credentials = await KubeconfigSource(str(server.kubeconfig), "", None, {}).load()
+    authorization = credentials.authorization.reveal() if credentials.authorization is not None else ""
+    upstream = Upstream(credentials.server, authorization, build_ssl_context(credentials, None))
+    async with flaky_api(upstream) as api, client_of(api.url) as client:
+        yield api, client

@@ -196,6 +196,14 @@ async def hang(_: FlakyApi, __: web.Request, ___: bytes) -> web.StreamResponse:
     raise AssertionError("unreachable")
 
 
+async def silent(_: FlakyApi, request: web.Request, __: bytes) -> web.StreamResponse:
+    """Begins to answer, as a watch does, and never says anything."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await asyncio.sleep(3600)
+    return response
+
+
 def truncated(body: bytes = b'{"kind": "ConfigMap", "apiVersion": "v1", "meta') -> Fault:
     """Says that more is to come, and cuts the connection."""
 

@@ -156,7 +156,7 @@ class Watch:
         opened = self._caller.clock.monotonic()
         heard = False
         call = self._watch_call()
-        async with self._caller.open_watch(call, DEFAULT_TIMEOUT) as reader:
+        async with self._caller.open_watch(call, min(DEFAULT_TIMEOUT, max(0.0, self._left()))) as reader:
             async for line in _lines(reader, self._caller, self._deadline):
                 event = _decode(line, self._caller, call)
                 item = event.get("object")
