@@ -10,8 +10,8 @@ from delegate.engine.clusters.metering import RequestMeter
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.foundation.errors import DelegateError
 from delegate.model.health.verdicts import Health, HealthStatus, worst_of
-from delegate.model.plan import PlannedChange, describe_summary, result_of, summarize
-from delegate.model.resources import ResourceKey
+from delegate.model.plan import Plan, PlannedChange, describe_summary, result_of, summarize
+from delegate.model.resources import JsonObject, ResourceKey
 from delegate.model.results import (
     Action,
     ErrorDetail,
@@ -80,8 +80,24 @@ class Report:
 
     def health(self, key: ResourceKey, health: Health) -> None:
         before = self._resources.get(key)
-        if before is not None:
-            self._resources[key] = msgspec.structs.replace(before, health=health)
+        if before is None:
+            return
+        self._resources[key] = msgspec.structs.replace(before, health=health)
+        # What is well from the first look on is no news; a set of thousands would say so thousands of times.
+        if health.status is not HealthStatus.HEALTHY or before.health.status not in (HealthStatus.HEALTHY, HealthStatus.UNKNOWN):
+            self._context.report(
+                "object.health", {"object": str(key), "status": health.status.value, "reason": health.reason, "message": health.message}
+            )
+
+    def plan_event(self, plan: Plan) -> JsonObject:
+        """What whoever watches is told of a plan: how much of what there is will be written."""
+        return {
+            "hash": self.plan_hash,
+            "changes": plan.has_changes,
+            "objects": len(plan.items),
+            "writes": sum(item.writes for item in plan.items),
+            "prunes": len(plan.prunes),
+        }
 
     def result(self, outcome: Outcome, errors: tuple[ErrorDetail, ...] = (), message: str = "") -> TaskResult:
         resources = tuple(self._resources.values())

@@ -100,7 +100,7 @@ class SyncRun:
     async def execute(self) -> None:
         ground = await self._prepare()
         plan = self._gate(ground)
-        self._context.report("plan.made", {"hash": self._report.plan_hash, "changes": plan.has_changes})
+        self._context.report("plan.made", self._report.plan_event(plan))
         if self._only_shows:
             self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else SyncStatus.SYNCED
             return
@@ -129,7 +129,7 @@ class SyncRun:
             desired = await self._desire(cluster, rendered)
             report.notice(desired.notices)
             stored = await InventoryStore(client, desired.application, desired.namespace).read()
-            creates = await self._check_namespace(client, desired)
+            creates = await self._check_namespace(cluster.name, client, desired)
             planner = Planner(
                 client, cluster.discovery, desired, force=options.force, created_namespace=desired.namespace if creates else ""
             )
@@ -152,7 +152,7 @@ class SyncRun:
             unavailable_groups=unavailable,
         )
 
-    async def _check_namespace(self, client: ApiClient, desired: DesiredSet) -> bool:
+    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
         """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing."""
         if desired.namespace in desired.namespaces:
             return False
@@ -162,7 +162,7 @@ class SyncRun:
             if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
                 return True
             raise NamespaceNotFoundError(
-                f"the namespace {desired.namespace!r} doesn't exist in cluster {self._task.destination.name or desired.namespace!r}",
+                f"the namespace {desired.namespace!r} doesn't exist in cluster {cluster!r}",
                 hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
                 object=f"Namespace {desired.namespace}",
                 code="input.namespace_not_found",
