@@ -12,12 +12,19 @@ import structlog
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
-from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError, StaleObjectError, UnknownKindError
+from delegate.engine.clusters.errors import (
+    InvalidError,
+    NotFoundError,
+    RecreatedObjectError,
+    SchemaError,
+    StaleObjectError,
+    UnknownKindError,
+)
 from delegate.engine.records.guarding import apply_guarded
 from delegate.engine.records.leases import WriteLease
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.errors import ChangedSincePlanError, UnhealthyError
-from delegate.engine.tasks.planning import Finding, Planner
+from delegate.engine.tasks.planning import Finding, Place, Planner
 from delegate.foundation.errors import DelegateError
 from delegate.model.applied import Mark, with_mark
 from delegate.model.errors import raise_all
@@ -32,6 +39,7 @@ log = structlog.get_logger(__name__)
 _TRIES = 5
 _BARRIER_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_SCHEMA_SECONDS = 5.0
 _WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
 
 
@@ -86,7 +94,7 @@ class Applier:
             for manifest in stage.manifests
             if self._findings[manifest.key].change.deferral is not None
         ]
-        found = await self._planner.plan_owed(owed) if owed else []
+        found = await self._plan_owed(owed) if owed else []
         errors = []
         for finding in found:
             if finding.error is not None:
@@ -97,6 +105,17 @@ class Applier:
                 self._on_failed(finding.change, errors[-1])
             self._findings[finding.change.key] = finding
         raise_all(errors)
+
+    async def _plan_owed(self, owed: list[Place]) -> list[Finding]:
+        """A server takes a moment to judge by a definition that it has just accepted; its first no may be by the old one."""
+        deadline = asyncio.get_running_loop().time() + _SCHEMA_SECONDS
+        while True:
+            found = await self._planner.plan_owed(owed)
+            hasty = any(isinstance(finding.error, SchemaError | InvalidError) for finding in found)
+            custom = any(finding.change.deferral is None and "." in finding.change.key.group for finding in found if finding.error)
+            if not (hasty and custom) or asyncio.get_running_loop().time() > deadline:
+                return found
+            await asyncio.sleep(_POLL_SECONDS)
 
     @staticmethod
     def _may_wait(change: PlannedChange, stages: tuple[Stage, ...]) -> bool:
