@@ -105,6 +105,11 @@ class Manager:
         return self._sweeper.sweeps
 
     @property
+    def open_polls(self) -> int:
+        """Polls for tasks that wait."""
+        return self._dispatch.waiting
+
+    @property
     def admin_token(self) -> str:
         """The first operator's token. Raises ManagerStartError where its file is gone."""
         path = self._state_dir / ADMIN_TOKEN_FILE

@@ -34,10 +34,10 @@ def find_postgres() -> Binaries | None:
     return None
 
 
-def _unprivileged() -> tuple[int, int] | None:
-    """The user to run as: PostgreSQL refuses root."""
+def _unprivileged() -> tuple[int | None, int | None]:
+    """The user and group to run as: PostgreSQL refuses root. None for whom we are already."""
     if os.getuid() != 0:
-        return None
+        return None, None
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
@@ -51,7 +51,7 @@ class PostgresServer:
     def __init__(self, binaries: Binaries) -> None:
         self._binaries = binaries
         self._numbers = itertools.count(1)
-        self._user = _unprivileged()
+        self._user, self._group = _unprivileged()
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path()
         self._port = 0
@@ -59,8 +59,8 @@ class PostgresServer:
     def __enter__(self) -> Self:
         # Not below pytest's own directory, which no other user may enter.
         self._directory = Path(tempfile.mkdtemp(prefix="delegate-postgres-"))
-        if self._user is not None:
-            os.chown(self._directory, *self._user)
+        if self._user is not None and self._group is not None:
+            os.chown(self._directory, self._user, self._group)
         data = self._directory / "data"
         self._run([self._binaries.initdb, "-D", str(data), "-U", "delegate", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
         with socket.socket() as free:
@@ -74,15 +74,12 @@ class PostgresServer:
         return self
 
     def _run(self, command: list[str]) -> None:
-        subprocess.run(command, check=True, capture_output=True, cwd=self._directory, timeout=60, **self._as_user())
+        subprocess.run(command, check=True, capture_output=True, cwd=self._directory, timeout=60, user=self._user, group=self._group)
 
     def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
         log = (self._directory / "log").open("wb")
         with log:
-            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, **self._as_user())
-
-    def _as_user(self) -> dict[str, int]:
-        return {} if self._user is None else {"user": self._user[0], "group": self._user[1]}
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, user=self._user, group=self._group)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
