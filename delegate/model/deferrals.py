@@ -13,11 +13,12 @@ import msgspec
 
 from delegate.foundation.errors import DelegateError
 from delegate.model.resources import GroupKind, Manifest, ResourceKey
-from delegate.model.scoping import scopes_of_definitions
+from delegate.model.schemas import check_custom_resource, definitions_by_kind
 from delegate.model.waves import StageKind, stage_of
 
 _UNKNOWN_KIND_CODES = frozenset({"dependency.unknown_kind", "input.unknown_kind"})
-_UNFIT_CODES = frozenset({"input.schema", "input.invalid"})
+_SCHEMA_CODE = "input.schema"
+_UNFIT_CODES = frozenset({_SCHEMA_CODE, "input.invalid"})
 _DEFERRABLE_STAGES = frozenset({StageKind.NAMESPACES, StageKind.CLASSES, StageKind.ACCOUNTS, StageKind.ROLES})
 _MISSING = re.compile(
     r"""(?P<kind>[A-Za-z]+)(?:\.[a-z0-9.-]+)?\ ["']?(?P<name>[A-Za-z0-9:._-]+)["']?\ (?:was\ )?not\ found
@@ -46,20 +47,14 @@ class Members(msgspec.Struct, frozen=True):
     """What of a set others may wait for: its objects of the early stages, and the definition of each kind that it brings."""
 
     objects: frozenset[ResourceKey]
-    definitions: dict[GroupKind, ResourceKey]
+    definitions: dict[GroupKind, Manifest]
 
 
 def members_of(manifests: Iterable[Manifest]) -> Members:
     """The members of a set with settled namespaces that a refusal may be explained by."""
     manifests = tuple(manifests)
-    definitions = {
-        group_kind: manifest.key
-        for manifest in manifests
-        if stage_of(manifest.group_kind) is StageKind.DEFINITIONS
-        for group_kind in scopes_of_definitions((manifest,))
-    }
     early = frozenset(manifest.key for manifest in manifests if stage_of(manifest.group_kind) in _DEFERRABLE_STAGES)
-    return Members(early, definitions)
+    return Members(early, definitions_by_kind(manifests))
 
 
 def refusal_of(error: DelegateError) -> Refusal:
@@ -75,18 +70,25 @@ def refusal_of(error: DelegateError) -> Refusal:
 def explain_deferral(refusal: Refusal, manifest: Manifest, members: Members, changing: Collection[ResourceKey] = ()) -> Deferral | None:
     """The member of the set that explains why a manifest was refused, or None: then the refusal is a fault.
 
-    `changing` are the members that the plan creates or configures. A custom resource that doesn't fit its schema is only
-    explained where its definition is one of them: the field may be new in it.
+    A custom resource that doesn't fit the schema that the cluster knows is explained by a definition in the set where it
+    fits that one, or where the definition is known to be among `changing`, the members that the plan creates or configures.
     """
     definition = members.definitions.get(manifest.group_kind)
-    if definition and (refusal.code in _UNKNOWN_KIND_CODES or (refusal.code in _UNFIT_CODES and definition in changing)):
-        return _waits_for(definition)
+    if definition and (refusal.code in _UNKNOWN_KIND_CODES or _changes_schema(refusal, manifest, definition, changing)):
+        return _waits_for(definition.key)
     names = [(refusal.missing_kind, refusal.missing_name)] if refusal.missing_kind else _missing_in(refusal.message)
     for kind, name in names:
         for key in sorted(members.objects):
             if key != manifest.key and key.name == name and _is_called(key.kind, kind) and _is_seen_from(manifest, key):
                 return _waits_for(key)
     return None
+
+
+def _changes_schema(refusal: Refusal, manifest: Manifest, definition: Manifest, changing: Collection[ResourceKey]) -> bool:
+    if definition.key in changing:
+        return refusal.code in _UNFIT_CODES
+    # An undeclared field or a wrong type, and none by the definition in the set: that one is another than the cluster's.
+    return refusal.code == _SCHEMA_CODE and not check_custom_resource(manifest, definition)
 
 
 def _waits_for(key: ResourceKey) -> Deferral:

@@ -5,7 +5,7 @@ import pytest
 from delegate.foundation.errors import DelegateError
 from delegate.model.deferrals import Refusal, explain_deferral, members_of, refusal_of
 from delegate.model.resources import Manifest
-from tests.model.manifests import manifests_of, object_of
+from tests.model.manifests import case_of, manifests_of, object_of
 from tests.model.recordings import body_of
 
 _SET = manifests_of(
@@ -113,13 +113,28 @@ def test_custom_resources_wait_for_their_definition() -> None:
 
 
 def test_a_new_field_waits_for_the_new_definition() -> None:
-    """A resource that doesn't fit its schema is explained only where the plan changes that schema."""
+    """A resource that doesn't fit the cluster's schema is explained by a definition in the set that it does fit."""
+    basket, namespace, definition = case_of("11-crd-and-cr-together", "input.yaml")
+    members = members_of([basket, namespace, definition])
+    undeclared = Refusal("input.schema", message=".spec.colour: field not declared in schema")
+    coloured = Manifest({**basket.body, "spec": {"size": 3, "colour": "red"}})
+    misspelt = Manifest({**basket.body, "spec": {"size": 3, "color": "red"}})
+
+    deferral = explain_deferral(undeclared, coloured, members)
+
+    assert deferral is not None
+    assert deferral.needs == definition.key
+    assert explain_deferral(undeclared, misspelt, members) is None
+
+
+def test_a_rule_that_only_the_server_can_judge() -> None:
+    """An invalid value is explained only where the plan changes the definition."""
     basket = object_of("example.test/v1", "Basket", "b", "shop")
-    refusal = Refusal("input.schema", message=".spec.colour: field not declared in schema")
+    refusal = Refusal("input.invalid", message="spec.size: failed rule")
     (definition,) = _MEMBERS.definitions.values()
 
     assert explain_deferral(refusal, basket, _MEMBERS) is None
-    deferral = explain_deferral(refusal, basket, _MEMBERS, changing={definition})
+    deferral = explain_deferral(refusal, basket, _MEMBERS, changing={definition.key})
     assert deferral is not None
     assert deferral.reason == "is checked once apiextensions.k8s.io/CustomResourceDefinition baskets.example.test exists"
 
