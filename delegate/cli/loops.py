@@ -14,7 +14,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     The daemon and servers, which drain, take the signals over with `stop_on_signals`.
     """
     terminated = False
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         loop = runner.get_loop()
 
         async def body() -> T:
@@ -37,7 +37,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
             raise
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed, else the standard library's (None)."""
     try:
         import uvloop  # noqa: PLC0415 - optional, and commands without a loop do without its start time
     except ImportError:

@@ -224,7 +224,7 @@ class Outbox:
             for item in items:
                 await asyncio.get_running_loop().run_in_executor(self._thread, self._rejected.add, item, verdict, message)
         except OSError as error:
-            log.warning("outbox.rejection_not_kept", attempt_id=attempt_id, error=str(explain_fault(self.directory, error)))
+            log.warning("outbox.rejection_not_kept", attempt=attempt_id, error=str(explain_fault(self.directory, error)))
         self.settle(attempt_id)
 
     async def close(self, *, within_seconds: float = 5.0) -> None:

@@ -162,7 +162,7 @@ class Reporter:
         if isinstance(error, InvalidError) or reduced is None:
             await self._reject(items[0].attempt_id, ResultVerdict.INVALID, str(error))
             return
-        log.warning("result.reduced", attempt_id=reduced.attempt_id, error=str(error))
+        log.warning("result.reduced", attempt=reduced.attempt_id, error=str(error))
         try:
             answer = await self._post([reduced])
         except (TooLargeError, InvalidError, TransportError) as again:
@@ -201,7 +201,7 @@ class Reporter:
                 self._put_off(item.attempt_id, message)
 
     async def _reject(self, attempt_id: str, verdict: ResultVerdict, message: str) -> None:
-        log.warning("result.rejected", attempt_id=attempt_id, verdict=verdict.value, message=message)
+        log.warning("result.rejected", attempt=attempt_id, verdict=verdict.value, message=message)
         self._tries.pop(attempt_id, None)
         await self._outbox.reject(attempt_id, verdict, message)
         self._on_settled(attempt_id, verdict)
@@ -209,7 +209,7 @@ class Reporter:
     def _put_off(self, attempt_id: str, message: str) -> None:
         tries = self._tries[attempt_id] = self._tries.get(attempt_id, 0) + 1
         wait = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
-        log.info("result.put_off", attempt_id=attempt_id, message=message, retry_in_seconds=wait)
+        log.info("result.put_off", attempt=attempt_id, message=message, retry_in_seconds=wait)
         heapq.heappush(self._later, (asyncio.get_running_loop().time() + wait, attempt_id))
         self._wake.set()
 

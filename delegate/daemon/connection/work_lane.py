@@ -7,7 +7,7 @@ arrives and is handed back, instead of lying idle until its lease ends.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -35,10 +35,10 @@ class Reserved(Protocol):
     def give_back(self) -> None: ...
 
 
-Reserve = Callable[[], Coroutine[Any, Any, Reserved]]
+R = TypeVar("R", bound=Reserved)
 
 
-class Poller:
+class Poller(Generic[R]):
     """`run` until `stop` is called; it then returns when nothing that was handed out is still on its way."""
 
     def __init__(
@@ -47,8 +47,8 @@ class Poller:
         keeper: SessionKeeper,
         faults: Faults,
         *,
-        reserve: Reserve,
-        submit: Callable[[Reserved, LeasedTask], None],
+        reserve: Callable[[], Coroutine[Any, Any, R]],
+        submit: Callable[[R, LeasedTask], None],
         refuse: Callable[[UndecodableTask], None],
         running: Callable[[], Sequence[str]],
         blocked: Callable[[], str],
@@ -65,6 +65,7 @@ class Poller:
         self._cuts = IdleCuts()
         self._stopping = asyncio.Event()
         self._blocked_by = ""
+        self._asked = False
 
     def stop(self) -> None:
         self._stopping.set()
@@ -92,9 +93,10 @@ class Poller:
                 log.info("work.acquiring_again")
         return bool(reason)
 
-    async def _fill(self, reservation: Reserved) -> None:
+    async def _fill(self, reservation: R) -> None:
         """One request, until it is answered or given up."""
         request_id, slots = new_request_id(), reservation.count
+        self._asked = False
         waits = backoff(0.25, _LONGEST_WAIT_SECONDS)
         while True:
             try:
@@ -109,7 +111,7 @@ class Poller:
                 answer = None
             else:
                 self._faults.worked(routes.ACQUIRE)
-            if answer is None:
+            if answer is None and self._asked and self._keeper.ended is None:
                 answer = await self._reclaim(request_id)
             if answer is not None:
                 self._take(reservation, answer)
@@ -124,6 +126,7 @@ class Poller:
 
     async def _ask(self, request_id: str, slots: int, wait: float, within: float | None = None) -> AcquireAnswer:
         def build(session: Session) -> AcquireRequest:
+            self._asked = True
             return AcquireRequest(
                 request_id=request_id, epoch=session.epoch, free_slots=slots, wait_seconds=wait, running=tuple(self._running())
             )
@@ -139,12 +142,12 @@ class Poller:
             log.info("work.poll_given_up_unheard", error=str(error))  # the manager finds out by the next heartbeats
             return None
 
-    def _take(self, reservation: Reserved, answer: AcquireAnswer) -> None:
+    def _take(self, reservation: R, answer: AcquireAnswer) -> None:
         tasks, unreadable = codec.decode_tasks(answer.tasks)
         for task in tasks:
             self._submit(reservation, task)
         for each in unreadable:
-            log.error("work.task_unreadable", attempt_id=each.attempt_id, task_id=each.task_id, error=each.reason)
+            log.error("work.task_unreadable", attempt=each.attempt_id, task=each.task_id, error=each.reason)
             self._refuse(each)
 
     def _was_idle_cut(self, error: TransportError) -> bool:
@@ -159,7 +162,7 @@ class Poller:
     async def _unless_stopped(self, doing: Coroutine[Any, Any, Any]) -> Any:
         return await _first(doing, self._stopping)
 
-    async def _unless_given_up(self, reservation: Reserved, doing: Coroutine[Any, Any, Any]) -> Any:
+    async def _unless_given_up(self, reservation: R, doing: Coroutine[Any, Any, Any]) -> Any:
         return await _first(doing, self._stopping, reservation.exhausted)
 
 

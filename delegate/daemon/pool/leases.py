@@ -43,7 +43,7 @@ class LeaseKeeper:
                 next_at = min(next_at or now + _LONGEST_SECONDS, now + max(0.05, attempt.lease_seconds / 3))
             elif attempt.doubtful_at <= now:
                 attempt.doubted = True
-                log.warning("lease.unconfirmed", attempt_id=attempt.id, unconfirmed_seconds=round(now - attempt.confirmed_at, 1))
+                log.warning("lease.unconfirmed", attempt=attempt.id, unconfirmed_seconds=round(now - attempt.confirmed_at, 1))
                 self._on_doubt(attempt)
             else:
                 next_at = attempt.doubtful_at if next_at is None else min(next_at, attempt.doubtful_at)

@@ -99,7 +99,7 @@ class WorkerPool:
             self._hooks.on_release(leased, ReleaseReason.DRAINING, "the delegate stops")
             return
         if self.roster.get(leased.attempt_id) is not None:
-            log.info("task.handed_out_twice", attempt_id=leased.attempt_id)
+            log.info("task.handed_out_twice", attempt=leased.attempt_id)
             return
         try:
             task = read_task(leased.document)
@@ -129,16 +129,24 @@ class WorkerPool:
         self._stop(attempt, verdict, reason, self._rules.kill_grace)
         return True
 
-    async def drain(self, *, finish_seconds: float, end_seconds: float, hurry: Callable[[], Awaitable[object]]) -> Drained:
+    async def drain(
+        self,
+        *,
+        finish_seconds: float,
+        end_seconds: float,
+        hurry: Callable[[], Awaitable[object]],
+        verdict: Callable[[], StopVerdict] = lambda: StopVerdict.INTERRUPTED,
+    ) -> Drained:
         """Ends all work: releases what has not begun, lets the rest finish for `finish_seconds` or until `hurry` returns, then
-        interrupts it and gives it `end_seconds` to end; in the last quarter of those it is cancelled."""
+        stops it (as interrupted, or as `verdict` says by then) and gives it `end_seconds` to end; in the last quarter of those it
+        is cancelled."""
         self._draining = True
         for attempt in self.roster.all():
             if attempt.phase is Phase.WAITING:
                 self._stop(attempt, StopVerdict.INTERRUPTED, "the delegate stops", 0.0)
         await self._wait_until_empty(finish_seconds, hurry)
         for attempt in self.roster.all():
-            self._stop(attempt, StopVerdict.INTERRUPTED, "the delegate stops", min(self._rules.kill_grace, 0.75 * end_seconds))
+            self._stop(attempt, verdict(), "the delegate stops", min(self._rules.kill_grace, 0.75 * end_seconds))
         await self._wait_until_empty(end_seconds, None)
         return Drained(self._interrupted, len(self.roster))
 
@@ -146,8 +154,8 @@ class WorkerPool:
 
     async def _work(self, attempt: Attempt) -> None:
         structlog.contextvars.bind_contextvars(
-            task_id=attempt.leased.task_id,
-            attempt_id=attempt.id,
+            task=attempt.leased.task_id,
+            attempt=attempt.id,
             application=attempt.task.application,
             cluster=attempt.key.cluster,
         )
@@ -197,7 +205,7 @@ class WorkerPool:
         loop = asyncio.get_running_loop()
         attempt.phase, attempt.started_at = Phase.RUNNING, loop.time()
         self._hooks.on_began(attempt.leased)
-        log.info("task.started", kind=attempt.task.kind.value, attempt=attempt.leased.attempt_number, fence=attempt.leased.fence)
+        log.info("task.started", kind=attempt.task.kind.value, number=attempt.leased.attempt_number, fence=attempt.leased.fence)
         attempt.timers.append(loop.call_at(attempt.deadline, self._run_out_of_time, attempt))
         result = await self._execute_guarded(attempt)
         _not_cancelled_any_more()
@@ -277,9 +285,9 @@ class WorkerPool:
         if attempt.phase is Phase.WAITING:
             self._kill(attempt)
         elif not repeated:
-            log.info("attempt.stopping", attempt_id=attempt.id, verdict=verdict.value, reason=reason, grace_seconds=grace)
+            log.info("attempt.stopping", attempt=attempt.id, verdict=verdict.value, reason=reason, grace_seconds=grace)
             attempt.timers.append(loop.call_later(grace, self._kill, attempt))
-        elif verdict is StopVerdict.INTERRUPTED:
+        elif self._draining:
             attempt.timers.append(loop.call_later(grace, self._kill, attempt))  # a drain may leave less grace than the first word did
 
     def _run_out_of_time(self, attempt: Attempt) -> None:
@@ -296,13 +304,13 @@ class WorkerPool:
             return
         attempt.killed = True
         if attempt.phase is not Phase.WAITING:
-            log.warning("attempt.cancelled", attempt_id=attempt.id, verdict=str(attempt.stop.requested))
+            log.warning("attempt.cancelled", attempt=attempt.id, verdict=str(attempt.stop.requested))
             attempt.timers.append(asyncio.get_running_loop().call_later(self._rules.kill_grace, self._report_stuck, attempt))
         if attempt.began:
             attempt.worker.cancel()
 
     def _report_stuck(self, attempt: Attempt) -> None:
-        log.error("attempt.not_responding", attempt_id=attempt.id, verdict=str(attempt.stop.requested), slot="held")
+        log.error("attempt.not_responding", attempt=attempt.id, verdict=str(attempt.stop.requested), slot="held")
 
     async def _wait_until_empty(self, seconds: float, hurry: Callable[[], Awaitable[object]] | None) -> None:
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._empty.wait())]
