@@ -86,6 +86,13 @@ def hide_credentials(url: str) -> str:
     return url
 
 
+def hide_before_at(text: str) -> str:
+    """For messages about what may be no URL at all: everything between the scheme and the last `@` is hidden."""
+    scheme, separator, rest = _split_scheme(text)
+    _, at, address = rest.rpartition("@")
+    return f"{scheme}{separator}{HIDDEN}@{address}" if at else text
+
+
 def _split_scheme(url: str) -> tuple[str, str, str]:
     scheme, separator, rest = url.partition("://")
     return (scheme, separator, rest) if separator else ("", "", url)

@@ -5,6 +5,7 @@ wherever it is written. Each `parse` raises ValueError with words that say what 
 """
 
 import re
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from delegate.foundation.quantities import format_duration, parse_duration, parse_size
-from delegate.foundation.secrets import Secret, SecretUrl, hide_credentials
+from delegate.foundation.secrets import Secret, SecretUrl, hide_before_at
 from delegate.foundation.settings.urls import ListenAddress, parse_http_url, parse_listen_address
 
 T = TypeVar("T")
@@ -94,7 +95,10 @@ def _path(text: str) -> Path:
     path = text.strip()
     if "\0" in path:
         raise ValueError("a path holds no NUL character")
-    return Path(path).expanduser()
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path!r} begins with a home directory that is not known; write the whole path") from error
 
 
 def parse_labels(text: str) -> dict[str, str]:
@@ -146,8 +150,12 @@ def _bucket(text: str) -> str:
 
 def _existing_file(text: str) -> Path:
     path = _path(text)
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
+    try:
+        is_directory = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from error
+    if is_directory:
+        raise ValueError(f"{path} is a directory")
     return path
 
 
@@ -163,12 +171,12 @@ def _proxy_url(text: str) -> SecretUrl:
     url = text.strip()
     if "://" not in url:  # as curl and its kin read it
         url = f"http://{url}"
-    shown = hide_credentials(url)
+    shown = hide_before_at(url)
     try:
         parts = urlsplit(url)
         usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        raise ValueError(f"{shown!r} is no URL: {error}") from error
+        raise ValueError(f"{shown!r} is no URL; check its host and port") from error
     if not usable:
         raise ValueError(f"{shown!r} is no http or https proxy; write http://host:port")
     return SecretUrl(url)

@@ -18,7 +18,7 @@ from delegate.foundation.settings import names
 from delegate.foundation.settings.declarations import Fault, Resolving, Setting, declared_in, sections_of, settings_of
 from delegate.foundation.settings.directories import configuration_directory
 from delegate.foundation.settings.errors import SettingsError
-from delegate.foundation.settings.kinds import Shown
+from delegate.foundation.settings.kinds import PATH, Shown
 from delegate.foundation.settings.programs import PROGRAMS, DelegateSettings, ManagerSettings
 
 if TYPE_CHECKING:
@@ -271,12 +271,12 @@ class _Loading:
             return value, place
         if by_file is None:
             return None
-        return self._secret_from(Path(by_file), file_place), file_place
+        return self._secret_from(by_file, file_place), file_place
 
-    def _secret_from(self, path: Path, place: Place) -> str:
+    def _secret_from(self, path: str, place: Place) -> str:
         """The content of a secret's file (its kind strips the newline at the end); empty after an error."""
         try:
-            with path.open("rb") as file:
+            with PATH.parse(path).open("rb") as file:
                 content = file.read(LARGEST_SECRET_FILE + 1)
             text = content.decode()
         except OSError as error:
@@ -289,6 +289,9 @@ class _Loading:
             return ""
         except UnicodeDecodeError:
             self._refuse(place, f"{place.name}: {path} holds no text", "write the secret as UTF-8 text")
+            return ""
+        except ValueError as error:
+            self._refuse(place, f"{place.name}: {error}", "")
             return ""
         if len(content) > LARGEST_SECRET_FILE:
             self._refuse(place, f"{place.name}: {path} is larger than {LARGEST_SECRET_FILE} bytes", "give the file of the secret alone")

@@ -4,7 +4,7 @@ import ipaddress
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from delegate.foundation.secrets import hide_credentials
+from delegate.foundation.secrets import hide_before_at
 
 
 class ListenAddress(NamedTuple):
@@ -29,12 +29,12 @@ def parse_listen_address(text: str) -> ListenAddress:
 def parse_http_url(text: str) -> str:
     """An http or https URL without credentials, query or fragment, and without a slash at its end. Raises ValueError."""
     text = text.strip()
-    shown = hide_credentials(text)
+    shown = hide_before_at(text)
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"{shown!r} is no URL: {error}") from error
+        raise ValueError(f"{shown!r} is no URL; check its host and port") from error
     if parts.scheme.lower() not in ("http", "https"):
         address = shown.partition("://")[2] or shown
         raise ValueError(f"{shown!r} is no http or https URL; write https://{address}")
