@@ -10,6 +10,10 @@ from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
 from delegate.model.resources import JsonObject, ResourceType
 
 
+_NO_OBJECTS_VERSION = "1"
+"""Of the empty store; a server-side apply that names it creates what is not there and answers 409 for what is (seen with 1.36)."""
+
+
 def guarded(body: JsonObject, uid: str, resource_version: str) -> JsonObject:
     """A copy of a body that is only accepted by this object in this state."""
     return {**body, "metadata": {**(body.get("metadata") or {}), "uid": uid, "resourceVersion": resource_version}}
@@ -43,6 +47,14 @@ async def apply_guarded(
         raise errors.RecreatedObjectError(
             f"{error.object} {words} since it was planned", hint="plan it anew", object=error.object
         ) from error
+
+
+async def apply_new(
+    client: ApiClient, type: ResourceType, body: JsonObject, *, force: bool = False, metadata_only: bool = False
+) -> JsonObject:
+    """Server-side apply that only creates. Raises StaleObjectError where an object of that name exists already."""
+    metadata = {**(body.get("metadata") or {}), "resourceVersion": _NO_OBJECTS_VERSION}
+    return await client.apply(type, {**body, "metadata": metadata}, force=force, metadata_only=metadata_only)
 
 
 async def _uid_of(client: ApiClient, type: ResourceType, body: JsonObject) -> str:

@@ -20,7 +20,7 @@ from delegate.engine.clusters.errors import (
     StaleObjectError,
     UnknownKindError,
 )
-from delegate.engine.records.guarding import apply_guarded
+from delegate.engine.records.guarding import apply_guarded, apply_new
 from delegate.engine.records.leases import WriteLease
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.errors import ChangedSincePlanError, UnhealthyError
@@ -153,6 +153,7 @@ class Applier:
                 answer = await self._send(finding)
             except (StaleObjectError, RecreatedObjectError, NotFoundError) as error:
                 log.info("apply.object_changed_since_plan", object=str(change.key), code=error.code)
+                await self._authority.verify()
                 finding = await self._planner.plan_one(stage, change.manifest)
                 if _is_another_plan(first, finding.change):
                     raise ChangedSincePlanError(
@@ -175,7 +176,7 @@ class Applier:
         force = self._force or bool(finding.taken_from)
         try:
             if not change.uid:
-                return await self._client.apply(resource_type, body, force=force, metadata_only=True)
+                return await apply_new(self._client, resource_type, body, force=force, metadata_only=True)
             uid, version = change.uid, change.resource_version
             return await apply_guarded(
                 self._client, resource_type, body, uid=uid, resource_version=version, force=force, metadata_only=True

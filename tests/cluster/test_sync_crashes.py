@@ -1,0 +1,154 @@
+"""The delegate dies at any of its writes, or hangs and comes back: the next attempt finishes, and late writers are refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from delegate.engine.clusters.errors import NotFoundError, UnreachableError
+from delegate.engine.clusters.metering import Effect
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.clusters.transport import Answer, Call, Transport
+from delegate.engine.records import leases
+from delegate.engine.records.inventories import InventoryStore
+from delegate.model.applied import PART_OF_LABEL
+from delegate.model.inventory import InventoryState, application_applyset_id
+from delegate.model.results import Outcome
+from tests.cluster.conftest import Server
+from tests.cluster.servers import CONFIG_MAPS
+from tests.cluster.syncing import Syncer, settings_map, syncer_for
+
+_SHORT_LEASE = 1
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead attempt's authority ends after a second."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", _SHORT_LEASE)
+
+
+@pytest.fixture
+async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
+    made = syncer_for(server.kubeconfig, tmp_path, namespace)
+    yield made
+    await made.engine.close()
+
+
+class Death:
+    """The process is gone from the n-th write on, seen from the cluster: before it arrives, or after it was done."""
+
+    def __init__(self, at_write: int, *, after_it_was_done: bool) -> None:
+        self._left = at_write
+        self._after = after_it_was_done
+        self.happened = False
+
+    @contextmanager
+    def strikes(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        real = Transport.send
+
+        async def send(transport: Transport, call: Call, timeout: float, **options: bool) -> Answer:
+            if not self.happened and call.effect is Effect.WRITE:
+                self._left -= 1
+                if self._left == 0:
+                    if self._after:
+                        await real(transport, call, timeout, **options)
+                    self.happened = True
+            if self.happened:
+                raise UnreachableError("the process is gone", retryable=False)
+            return await real(transport, call, timeout, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transport, "send", send)
+            yield
+
+
+@pytest.mark.parametrize("after_it_was_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at_write", range(1, 8))
+async def test_the_next_attempt_finishes_whatever_write_the_last_one_died_at(
+    syncer: Syncer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, at_write: int, after_it_was_done: bool
+) -> None:
+    """Nothing is orphaned, nothing is forgotten, and one more sync has nothing to do."""
+    syncer.write([settings_map("stays"), settings_map("goes")])
+    await syncer.sync()
+    syncer.write([settings_map("stays", {"level": "debug"}), settings_map("comes"), settings_map("comes-too")])
+    death = Death(at_write, after_it_was_done=after_it_was_done)
+    with death.strikes(monkeypatch):
+        died = await syncer.sync(prune=True)
+
+    result = await syncer.sync(prune=True)
+    again = await syncer.sync(prune=True)
+
+    assert death.happened
+    assert died.outcome is not Outcome.REFUSED
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert again.requests.writes == 0
+    label = f"{PART_OF_LABEL}={application_applyset_id('shop', syncer.namespace)}"
+    members = await cluster.client.list(CONFIG_MAPS, syncer.namespace, labels=label)
+    assert {item["metadata"]["name"] for item in members.items} == {"stays", "comes", "comes-too"}
+    stored = (await InventoryStore(cluster.client, "shop", syncer.namespace).read()).inventory
+    assert stored.state is InventoryState.CONFIRMED
+    assert {entry.name: entry.uid for entry in stored.entries} == {
+        item["metadata"]["name"]: item["metadata"]["uid"] for item in members.items
+    }
+
+
+@pytest.mark.parametrize("first_write_of", ["create", "change"])
+async def test_an_attempt_that_hung_and_comes_back_can_not_write(
+    server: Server, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_write_of: str
+) -> None:
+    """A write that was on its way while a newer attempt finished is answered 409 and changes nothing."""
+    old = syncer_for(server.kubeconfig, tmp_path / "old", namespace)
+    new = syncer_for(server.kubeconfig, tmp_path / "new", namespace)
+    for syncer in (old, new):
+        syncer.directory.parent.mkdir(parents=True)
+    if first_write_of == "change":
+        old.write([settings_map(data={"level": "first"})])
+        await old.sync()
+    old.write([settings_map(data={"level": "old"})])
+    new.write([settings_map(data={"level": "new"})])
+    hangs, goes_on = asyncio.Event(), asyncio.Event()
+    real = Transport.send
+
+    async def send(transport: Transport, call: Call, timeout: float, **options: bool) -> Answer:
+        if call.effect is Effect.WRITE and call.question.verb == "apply" and not hangs.is_set():
+            hangs.set()
+            await goes_on.wait()
+        return await real(transport, call, timeout, **options)
+
+    monkeypatch.setattr(Transport, "send", send)
+    hung = asyncio.create_task(old.sync())
+    async with asyncio.timeout(20):
+        await hangs.wait()
+    monkeypatch.setattr(leases.WriteLease, "keep", _never_renews)
+
+    newer = await new.sync()
+    goes_on.set()
+    late = await hung
+
+    assert newer.outcome is Outcome.SUCCEEDED, newer
+    assert late.outcome is not Outcome.SUCCEEDED
+    live = await cluster.client.get(CONFIG_MAPS, namespace, "settings")
+    assert live["data"] == {"level": "new"}
+    await old.engine.close()
+    await new.engine.close()
+
+
+async def _never_renews(lease: leases.WriteLease) -> None:
+    del lease
+    await asyncio.Event().wait()
+
+
+async def test_a_pruned_object_does_not_come_back(syncer: Syncer, cluster: Cluster) -> None:
+    """What was pruned is gone for the next attempt too."""
+    syncer.write([settings_map("stays"), settings_map("goes")])
+    await syncer.sync()
+    syncer.write([settings_map("stays")])
+    await syncer.sync(prune=True)
+
+    again = await syncer.sync(prune=True)
+
+    assert again.requests.writes == 0
+    with pytest.raises(NotFoundError):
+        await cluster.client.get(CONFIG_MAPS, syncer.namespace, "goes")
