@@ -7,7 +7,7 @@ import difflib
 import enum
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
@@ -17,10 +17,18 @@ from delegate.model.resources import JsonObject
 
 
 class TaskDocumentError(DelegateError):
-    """A task document that can't be meant. Nothing was done."""
+    """A task document that can't be meant. Nothing was done.
+
+    `field` is the way to the field (`spec.source.repoURL`) for who knows on which line it stands; empty for the document.
+    """
 
     default_code = "input.task_document"
     category = Category.INPUT
+    field: str = ""
+
+    def at(self, field: str) -> Self:
+        self.field = field
+        return self
 
 
 class TaskKind(enum.StrEnum):
@@ -148,7 +156,7 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
         yield TaskDocumentError(
             f"application: {task.application!r} is no name; use up to 53 lower-case letters, digits, `-` and `.`, "
             "beginning and ending with a letter or digit"
-        )
+        ).at("application")
     for field, text in (
         ("timeout", task.timeout),
         ("options.failFastAfter", task.options.fail_fast_after),
@@ -159,7 +167,7 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
         try:
             parse_duration(text)
         except ValueError as error:
-            yield TaskDocumentError(f"{field}: {error}")
+            yield TaskDocumentError(f"{field}: {error}").at(field)
     if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
         try:
             task.sync_spec()
@@ -202,12 +210,13 @@ def _explain(error: msgspec.ValidationError, wanted: type, where: str, file: str
         place = _PLACE.search(text)
         field = (where + (place[1] if place else "")).lstrip(".")
         words = _PLACE.sub("", text)
-        return TaskDocumentError(f"{field}: {words}" if field else words, file=file)
+        return TaskDocumentError(f"{field}: {words}" if field else words, file=file).at(field)
     field = (where + (unknown[2] or "")).strip(".")
     nearest = difflib.get_close_matches(unknown[1], _field_names(wanted), n=1, cutoff=0.5)
     hint = f"did you mean `{nearest[0]}`?" if nearest else f"remove `{unknown[1]}`"
     place_words = f" in {field}" if field else ""
-    return TaskDocumentError(f"unknown field `{unknown[1]}`{place_words}", hint=hint, file=file)
+    error_place = f"{field}.{unknown[1]}" if field else unknown[1]
+    return TaskDocumentError(f"unknown field `{unknown[1]}`{place_words}", hint=hint, file=file).at(error_place)
 
 
 def _field_names(wanted: type) -> list[str]:
