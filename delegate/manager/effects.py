@@ -23,6 +23,8 @@ class Effects:
     """Delegates with new commands."""
     sessions_of: set[str] = field(default_factory=set)
     """Delegates whose session, token or registration changed: open polls look again."""
+    tokens_ended: bool = False
+    """Some token is not what it was: what is remembered of tokens is forgotten."""
     finished: list[tuple[str, str]] = field(default_factory=list)
     """Kind and outcome of tasks that became final."""
 
@@ -30,4 +32,5 @@ class Effects:
         self.ready += other.ready
         self.commands_for |= other.commands_for
         self.sessions_of |= other.sessions_of
+        self.tokens_ended |= other.tokens_ended
         self.finished += other.finished

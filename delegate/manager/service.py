@@ -110,6 +110,11 @@ class Manager:
         return self._dispatch.waiting
 
     @property
+    def open_command_polls(self) -> int:
+        """Polls for commands that wait."""
+        return self._dispatch.listening
+
+    @property
     def admin_token(self) -> str:
         """The first operator's token. Raises ManagerStartError where its file is gone."""
         path = self._state_dir / ADMIN_TOKEN_FILE
@@ -142,7 +147,7 @@ class Manager:
         services = Services(
             database=database,
             dispatch=self._dispatch,
-            authenticator=Authenticator(database),
+            authenticator=Authenticator(database, self._clock),
             rhythm=self._rhythm,
             limits=self._limits,
             clock=self._clock,
@@ -162,7 +167,7 @@ class Manager:
     def _apply(self, effects: Effects) -> None:
         for kind, outcome in effects.finished:
             self.metrics.record_finished(kind, outcome)
-        if effects.sessions_of:
+        if effects.tokens_ended:
             self._services.authenticator.forget_all()
         self._dispatch.apply(effects)
 

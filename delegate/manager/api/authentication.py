@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from delegate.manager.clocks import Clock
 from delegate.manager.errors import AuthenticationError, ForbiddenError
 from delegate.manager.identifiers import hash_secret
 from delegate.manager.scopes import is_admin
@@ -18,8 +19,7 @@ _CACHED = 10_000
 _MAX_TOKEN = 512
 
 
-_Answer = tuple["Principal", float | None]
-_Find = Callable[[Transaction, str], _Answer]
+_Find = Callable[[Transaction, str], "Principal"]
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -36,8 +36,9 @@ class Authenticator:
     What this process revokes is forgotten at once (`forget_all`); the short memory bounds what another manager revoked.
     """
 
-    def __init__(self, database: Database, memory_seconds: float = 2.0) -> None:
+    def __init__(self, database: Database, clock: Clock, memory_seconds: float = 2.0) -> None:
         self._database = database
+        self._clock = clock
         self._memory_seconds = memory_seconds
         self._known: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
 
@@ -63,11 +64,10 @@ class Authenticator:
         digest = hash_secret(secret)
         now = asyncio.get_running_loop().time()
         known = self._known.get(digest)
-        if known is not None and known[1] > now:
+        if known is not None and known[1] > now and (known[0].expires_at is None or known[0].expires_at > self._clock()):
             return known[0]
-        principal, life = await self._database.read(lambda transaction: find(transaction, secret))
-        memory = self._memory_seconds if life is None else min(self._memory_seconds, life)
-        self._known[digest] = (principal, now + memory)
+        principal = await self._database.read(lambda transaction: find(transaction, secret))
+        self._known[digest] = (principal, now + self._memory_seconds)
         self._known.move_to_end(digest)
         while len(self._known) > _CACHED:
             self._known.popitem(last=False)
@@ -77,16 +77,16 @@ class Authenticator:
         self._known.clear()
 
 
-def _find_delegate(transaction: Transaction, secret: str) -> _Answer:
+def _find_delegate(transaction: Transaction, secret: str) -> Principal:
     credential = check_credential(transaction, secret, "session")
-    return Principal(delegate_id=credential.delegate_id), credential.expires_at - transaction.now
+    return Principal(delegate_id=credential.delegate_id, expires_at=credential.expires_at)
 
 
-def _find_operator(transaction: Transaction, secret: str) -> _Answer:
+def _find_operator(transaction: Transaction, secret: str) -> Principal:
     token = check_token(transaction, secret)
     if not is_admin(token.scopes.split(",")):
         raise ForbiddenError(
             f"the token {token.name!r} has the scope {token.scopes.replace(',', ', ')}; missing: admin",
             hint="use an operator's token (DELEGATE_API_TOKEN)",
         )
-    return Principal(name=token.name), None if token.expires_at is None else token.expires_at - transaction.now
+    return Principal(name=token.name, expires_at=token.expires_at)

@@ -76,11 +76,9 @@ async def list_tokens(call: Call[Nothing, Nothing]) -> TokenList:
 
 async def revoke(call: Call[Nothing, Nothing]) -> TokenView:
     """Ends a token and, for good, the delegates that were enrolled with it."""
-    view = await call.services.database.write(
+    return await call.services.database.write(
         lambda tx: view_token(tokens.revoke_token(tx, call.path["token"], call.principal.name), tx.now)
     )
-    call.services.authenticator.forget_all()
-    return view
 
 
 OPERATIONS = (

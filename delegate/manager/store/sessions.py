@@ -86,9 +86,9 @@ _CREDENTIAL = (
     .where(credentials.c.hash == sa.bindparam("hash"))
 )
 _CREDENTIALS_OF = (
-    sa.select(credentials.c.hash)
+    sa.select(credentials.c.hash, credentials.c.number)
     .where(credentials.c.delegate_id == sa.bindparam("delegate"), credentials.c.kind == sa.bindparam("kind"))
-    .order_by(credentials.c.created_at.desc())
+    .order_by(credentials.c.number.desc())
 )
 _DROP_CREDENTIALS = sa.delete(credentials).where(credentials.c.hash.in_(sa.bindparam("hashes", expanding=True)))
 _INSERT_CREDENTIAL = sa.insert(credentials)
@@ -234,14 +234,17 @@ def _labels(stamped: dict[str, str], claimed: dict[str, str], transaction: Trans
 def _new_credential(transaction: Transaction, kind: str, delegate_id: str, life_seconds: float) -> str:
     """A new token; of the older ones the newest stays alive, so that calls under way are not cut."""
     secret = new_secret(kind)
-    stale = [row.hash for row in transaction.rows(_CREDENTIALS_OF, delegate=delegate_id, kind=kind)][_LIVE_CREDENTIALS - 1 :]
+    older = transaction.rows(_CREDENTIALS_OF, delegate=delegate_id, kind=kind)
+    stale = [row.hash for row in older][_LIVE_CREDENTIALS - 1 :]
     if stale:
         transaction.execute(_DROP_CREDENTIALS, hashes=stale)
+        transaction.effects.tokens_ended = True
     transaction.execute(
         _INSERT_CREDENTIAL,
         hash=hash_secret(secret),
         kind=kind,
         delegate_id=delegate_id,
+        number=older[0].number + 1 if older else 1,
         created_at=transaction.now,
         expires_at=transaction.now + life_seconds,
     )

@@ -201,6 +201,7 @@ credentials = sa.Table(
     sa.Column("hash", sa.Text, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # session, refresh
     sa.Column("delegate_id", sa.Text, nullable=False, index=True),
+    sa.Column("number", sa.Integer, nullable=False),  # counts the ones of a kind that a delegate got
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("expires_at", sa.Double, nullable=False, index=True),
 )

@@ -95,6 +95,7 @@ def revoke_token(transaction: Transaction, name: str, actor: str) -> Row:
     if token.revoked_at is not None:
         return token
     transaction.execute(_REVOKE, token=token.id, at=transaction.now)
+    transaction.effects.tokens_ended = True
     ids = [row.id for row in transaction.rows(_DELEGATES_OF, token=token.id)]
     record(transaction, Entry(actor, "token_revoked", detail={"token": token.name, "id": token.id, "delegates": ids}))
     revoke_delegates(transaction, ids, actor)
@@ -107,6 +108,7 @@ def revoke_delegates(transaction: Transaction, ids: list[str], actor: str) -> No
         return
     transaction.execute(_REVOKE_DELEGATES, ids=ids, at=transaction.now)
     record(transaction, *(Entry(actor, "delegate_revoked", detail={"delegate": each}) for each in ids))
+    transaction.effects.tokens_ended = True
     transaction.effects.sessions_of |= set(ids)
 
 
