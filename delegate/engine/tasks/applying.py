@@ -33,7 +33,7 @@ from delegate.model.health.verdicts import HealthStatus
 from delegate.model.plan import PlannedChange
 from delegate.model.resources import GroupKind, JsonObject, ResourceKey
 from delegate.model.results import Action
-from delegate.model.waves import Stage, StageKind
+from delegate.model.waves import Stage, StageKind, is_builtin_group
 
 log = structlog.get_logger(__name__)
 _TRIES = 5
@@ -94,34 +94,34 @@ class Applier:
             for manifest in stage.manifests
             if self._findings[manifest.key].change.deferral is not None
         ]
-        found = await self._plan_owed(owed) if owed else []
+        found = await self._plan_owed(owed, stages) if owed else []
         errors = []
         for finding in found:
             if finding.error is not None:
                 errors.append(finding.error)
                 self._on_failed(finding.change, finding.error)
-            elif finding.change.deferral is not None and not self._may_wait(finding.change, stages):
-                errors.append(_still_missing(finding.change))
+            elif self._is_stuck(finding.change, stages):
+                errors.append(finding.put_off or _still_missing(finding.change))
                 self._on_failed(finding.change, errors[-1])
             self._findings[finding.change.key] = finding
         raise_all(errors)
 
-    async def _plan_owed(self, owed: list[Place]) -> list[Finding]:
+    async def _plan_owed(self, owed: list[Place], stages: tuple[Stage, ...]) -> list[Finding]:
         """A server takes a moment to judge by a definition that it has just accepted; its first no may be by the old one."""
         deadline = asyncio.get_running_loop().time() + _SCHEMA_SECONDS
         while True:
             found = await self._planner.plan_owed(owed)
-            hasty = any(isinstance(finding.error, SchemaError | InvalidError) for finding in found)
-            custom = any(finding.change.deferral is None and "." in finding.change.key.group for finding in found if finding.error)
-            if not (hasty and custom) or asyncio.get_running_loop().time() > deadline:
+            hasty = [each for each in found if isinstance(each.error, SchemaError | InvalidError) or self._is_stuck(each.change, stages)]
+            custom = any(not is_builtin_group(each.change.key.group) for each in hasty)
+            if not custom or asyncio.get_running_loop().time() > deadline:
                 return found
             await asyncio.sleep(_POLL_SECONDS)
 
     @staticmethod
-    def _may_wait(change: PlannedChange, stages: tuple[Stage, ...]) -> bool:
-        """Whether what a still deferred object waits for is among what is about to be written."""
-        assert change.deferral is not None
-        return any(manifest.key == change.deferral.needs for stage in stages for manifest in stage.manifests)
+    def _is_stuck(change: PlannedChange, stages: tuple[Stage, ...]) -> bool:
+        """Whether an object still waits for something that is not among what is about to be written."""
+        needs = change.deferral.needs if change.deferral else None
+        return needs is not None and all(manifest.key != needs for stage in stages for manifest in stage.manifests)
 
     async def _apply_stage(self, stage: Stage) -> None:
         for batch in stage.batches():

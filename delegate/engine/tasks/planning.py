@@ -12,19 +12,18 @@ import structlog
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
-from delegate.engine.clusters.errors import FieldManagerConflictError, ImmutableFieldError, InvalidError, NotFoundError, SchemaError
+from delegate.engine.clusters.errors import FieldManagerConflictError, ImmutableFieldError, NotFoundError
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.desired import DesiredSet
 from delegate.engine.tasks.errors import ChangedSincePlanError, OwnedElsewhereError
 from delegate.engine.tasks.observing import Observed, observe_members
-from delegate.foundation.errors import Category, DelegateError, ErrorGroup
+from delegate.foundation.errors import Category, DelegateError
 from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, is_synced, manifest_hash, mark_state, our_entry, with_pending_mark
-from delegate.model.deferrals import Deferral, Members, Refusal, explain_deferral, members_of, refusal_of
+from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
 from delegate.model.inventory import APPLYSET_ID_LABEL
 from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import describe_error
-from delegate.model.schemas import check_custom_resource, definitions_by_kind
 from delegate.model.waves import Stage
 
 log = structlog.get_logger(__name__)
@@ -39,10 +38,14 @@ Place = tuple[Stage, Manifest]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A planned object, the error behind a refusal, and the managers that a forced apply would take fields from."""
+    """A planned object, the error behind a refusal, and the managers that a forced apply would take fields from.
+
+    `put_off` is the refusal that a deferral explains for now.
+    """
 
     change: PlannedChange
     error: DelegateError | None = None
+    put_off: DelegateError | None = None
     taken_from: tuple[str, ...] = ()
 
 
@@ -64,27 +67,28 @@ class Planner:
         members = members_of(desired.manifests)
         created = frozenset({ResourceKey("", "Namespace", "", created_namespace)} if created_namespace else ())
         self._members = Members(members.objects | created, members.definitions)
-        self._definitions = definitions_by_kind(desired.manifests)
-        self._definitions_written = False
+        self._changing: frozenset[ResourceKey] = frozenset()
         self._observed = Observed({}, {})
         self._missing_namespaces: frozenset[str] = frozenset()
         self._types: dict[tuple[GroupKind, str], ResourceType | DelegateError] = {}
 
     async def plan_all(self) -> list[Finding]:
         """Every object of the set, in the order of writing."""
+        places = [(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests]
         self._missing_namespaces = await self._find_missing_namespaces()
-        return await self.plan_many([(stage, manifest) for stage in self._desired.stages for manifest in stage.manifests])
+        await self._observe(places)
+        self._changing = self._changing_definitions()
+        return await for_each(places, lambda place: self.plan_one(*place, known=True))
 
     async def plan_owed(self, places: Sequence[Place]) -> list[Finding]:
         """Objects that were deferred, now that what they waited for should exist."""
-        self._missing_namespaces, self._definitions_written = frozenset(), True
+        self._missing_namespaces, self._changing = frozenset(), frozenset()
         self._types = {kind: found for kind, found in self._types.items() if isinstance(found, ResourceType)}
-        return await self.plan_many(places)
-
-    async def plan_many(self, places: Sequence[Place]) -> list[Finding]:
-        """Some objects of the set, looked at together."""
-        self._observed = await observe_members(self._client, await self._known_types(manifest for _, manifest in places))
+        await self._observe(places)
         return await for_each(places, lambda place: self.plan_one(*place, known=True))
+
+    async def _observe(self, places: Sequence[Place]) -> None:
+        self._observed = await observe_members(self._client, await self._known_types(manifest for _, manifest in places))
 
     @property
     def types(self) -> Mapping[tuple[GroupKind, str], ResourceType]:
@@ -142,37 +146,23 @@ class Planner:
         )
 
     def _refused(self, stage: Stage, manifest: Manifest, error: DelegateError) -> Finding:
-        deferral, faults = self._explain(manifest, error)
+        deferral = explain_deferral(refusal_of(error), manifest, self._members, self._changing)
         if deferral is not None:
-            return Finding(plan_deferred(manifest, deferral, stage=stage.name))
-        if faults:
-            error = ErrorGroup(list(faults)) if len(faults) > 1 else faults[0]
+            return Finding(plan_deferred(manifest, deferral, stage=stage.name), put_off=error)
         error.file = error.file or manifest.origin.file
         error.line = error.line or manifest.origin.line or None
         error.object = error.object or str(manifest.key)
         immutable = isinstance(error, ImmutableFieldError)
         return Finding(plan_failed(manifest, describe_error(error)[0], stage=stage.name, immutable=immutable), error)
 
-    def _explain(self, manifest: Manifest, error: DelegateError) -> tuple[Deferral | None, tuple[DelegateError, ...]]:
-        """Why a refusal is no fault yet; or what the definition in the set has against a resource that the server can't judge."""
-        definition = self._definitions.get(manifest.group_kind)
-        deferral = explain_deferral(refusal_of(error), manifest, self._members)
-        if definition is None:
-            return deferral, ()
-        outdated = isinstance(error, SchemaError | InvalidError) and self._is_changing(definition)
-        if deferral is None and not outdated:
-            return None, ()
-        faults = check_custom_resource(manifest, definition)
-        if faults:
-            return None, faults
-        return deferral or Deferral(definition.key, f"is checked once {definition.key} has its new schema"), ()
-
-    def _is_changing(self, definition: Manifest) -> bool:
-        """Whether the cluster still has another definition than the set's; False once ours was written."""
-        if self._definitions_written:
-            return False
-        metadata = self._observed.metadata.get(definition.key)
-        return metadata is None or not is_synced(metadata, manifest_hash(definition.body))
+    def _changing_definitions(self) -> frozenset[ResourceKey]:
+        """The definitions of the set that the cluster does not have as they are wanted."""
+        changing = set()
+        for definition in self._members.definitions.values():
+            metadata = self._observed.metadata.get(definition.key)
+            if metadata is None or not is_synced(metadata, manifest_hash(definition.body)):
+                changing.add(definition.key)
+        return frozenset(changing)
 
     async def _known_types(self, manifests: Iterable[Manifest]) -> dict[ResourceKey, ResourceType]:
         """The types of all objects whose kind is served. Each kind is asked for once, also one that isn't."""
