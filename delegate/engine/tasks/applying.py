@@ -141,8 +141,11 @@ class Applier:
     async def _write(self, stage: Stage, finding: Finding) -> None:
         first = finding.change
         for _ in range(_TRIES):
-            if finding.error is not None:
-                raise finding.error
+            if finding.change.deferral is not None and finding.change.manifest is not None:
+                finding = await self._planner.plan_one(stage, finding.change.manifest)
+                first = finding.change
+            if finding.error is not None or finding.put_off is not None:
+                raise finding.error or finding.put_off or _still_missing(finding.change)
             change = finding.change
             if not change.writes:
                 self._on_written(change, {})
