@@ -4,10 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
+from delegate.simulator.server import Simulator
 
 
 @asynccontextmanager
 async def simulated_server(directory: Path) -> AsyncIterator[tuple[Path, Path]]:
-    pytest.skip("not built yet")
-    yield directory, directory
+    """The kubeconfigs of an administrator and of a user who may do nothing."""
+    async with Simulator(speed=10.0) as simulator:
+        admin, limited = directory / "simulator.kubeconfig", directory / "simulator-limited.kubeconfig"
+        admin.write_text(simulator.kubeconfig())
+        limited.write_text(simulator.kubeconfig(token=simulator.limited_token, context="limited"))
+        yield admin, limited

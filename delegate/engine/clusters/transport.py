@@ -6,6 +6,7 @@ When TLS settings change, new calls use a new session, and the old one is closed
 
 import asyncio
 import contextlib
+import io
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -186,7 +187,7 @@ class Transport:
             call.method,
             url,
             params=call.params,
-            data=call.body,
+            data=io.BytesIO(call.body) if call.body is not None else None,  # sent piece by piece, however large
             headers=headers,
             proxy=proxy,
             server_hostname=credentials.server_name or None,

@@ -115,6 +115,7 @@ class Watch:
         self._synced = False
         self._version = ""
         self._failures = 0
+        self._trouble: errors.ClusterError | None = None
 
     async def events(self) -> AsyncIterator[WatchEvent]:
         """Events until the deadline, then the end.
@@ -130,7 +131,10 @@ class Watch:
                 async for event in self._follow():
                     yield event
             except errors.ClusterError as error:
+                self._trouble = error
                 await self._recover(error)
+        if self._trouble is not None:
+            raise self._trouble
 
     async def _list(self) -> AsyncIterator[WatchEvent]:
         policy = self._caller.policy
@@ -167,6 +171,7 @@ class Watch:
                     raise _fault(item, self._caller, call)
                 heard = True
                 self._failures = 0
+                self._trouble = None
                 self._version = _version_of(item) or self._version
                 if word in ("ADDED", "MODIFIED"):
                     for told in self._memory.changed(complete(item, self._type)):
@@ -174,7 +179,9 @@ class Watch:
                 elif word == "DELETED":
                     for told in self._memory.deleted(complete(item, self._type)):
                         yield told
-        if not heard and self._left() > 0 and self._caller.clock.monotonic() - opened < _SHORT_LIVED_SECONDS:
+        if heard or self._left() <= 0 or self._caller.clock.monotonic() - opened >= _SHORT_LIVED_SECONDS:
+            self._trouble = None
+        else:
             raise errors.UnreachableError(f"{self._caller.transport.host} ends each watch at once", object=call.question.subject)
 
     def _watch_call(self) -> Call:
