@@ -1,0 +1,67 @@
+"""`delegate render`: the objects that a source holds, decoded as `sync` decodes them, touching no cluster."""
+
+import asyncio
+import enum
+import os
+import sys
+
+import click
+
+from delegate.cli.locations import source_of
+from delegate.cli.loops import run_async
+from delegate.cli.options import with_settings
+from delegate.cli.outputs import print_json
+from delegate.foundation.redaction import redact
+from delegate.foundation.settings.loading import Loaded
+from delegate.foundation.settings.programs import LocalSettings
+from delegate.foundation.settings.proxies import ProxyRules
+from delegate.model.tasks import Source
+
+_SECONDS = 600.0
+
+
+class Form(enum.StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
+@click.command()
+@click.argument("location", metavar="PATH-OR-URL")
+@click.option("--revision", default="", metavar="R", help="Branch, tag or commit; of a path's repository where a path is given.")
+@click.option("--path", default="", metavar="P", help="Directory or file inside it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice([each.value for each in Form]),
+    default=Form.YAML.value,
+    show_default=True,
+    callback=lambda _, __, value: Form(value),
+    help="json is one array.",
+)
+@with_settings(LocalSettings)
+def render(*, location: str, revision: str, path: str, output: Form, loaded: Loaded[LocalSettings]) -> None:
+    """Prints the objects of a directory, file or Git repository: by file, then by document, Lists taken apart.
+
+    Nothing is defaulted or stripped. Every fault of the set is reported at once, with file and line; then the exit code is 2.
+    """
+    bodies, notices = run_async(_render(source_of(location, revision=revision, path=path), loaded.settings))
+    for notice in notices:
+        click.echo(f"note: {redact(notice)}", err=True)
+    if output is Form.JSON:
+        print_json(bodies)
+        return
+    from delegate.cli.yaml_writing import write_yaml  # noqa: PLC0415 - not needed for JSON
+
+    sys.stdout.buffer.write(write_yaml(bodies).encode())
+    sys.stdout.flush()
+
+
+async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[str, object]], tuple[str, ...]]:
+    from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
+
+    environment = {**os.environ, **ProxyRules.from_settings(settings.network).environment()}
+    sources = Sources(cache_dir=settings.workspace.cache_dir, allow_local=True, environment=environment)
+    async with asyncio.timeout(_SECONDS):
+        revision = await sources.resolve(source, timeout=_SECONDS)
+        rendered = await sources.render(source, revision, timeout=_SECONDS)
+    return [manifest.body for manifest in rendered.manifests], rendered.notices
