@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 
 from delegate.manager.api import control, delegates, enrolment, tasks, tokens, work
-from delegate.manager.api.calls import Operation, Services
+from delegate.manager.api.calls import Access, Call, Nothing, Operation, Services
 from delegate.manager.api.middleware import middleware
+from delegate.manager.api.openapi import describe_api
 from delegate.manager.metrics import ManagerMetrics
+from delegate.model.resources import JsonObject
 
 OPERATIONS: tuple[Operation, ...] = (
     *tasks.OPERATIONS,
@@ -20,10 +22,33 @@ OPERATIONS: tuple[Operation, ...] = (
 """The whole API: what is served, and what the OpenAPI document says."""
 
 
+OPENAPI = "/api/v1/openapi.json"
+
+
+def _openapi() -> Operation:
+    document: JsonObject = {}
+
+    async def show(call: Call[Nothing, Nothing]) -> JsonObject:
+        return document
+
+    operation = Operation(
+        method="GET",
+        path=OPENAPI,
+        name="describeApi",
+        summary="Describes this API",
+        access=Access.ANYBODY,
+        handler=show,
+        answer=dict,
+        tag="api",
+    )
+    document.update(describe_api((*OPERATIONS, operation)))
+    return operation
+
+
 def build_application(services: Services, metrics: ManagerMetrics, others: Iterable[web.AbstractRouteDef]) -> web.Application:
     """The application with all operations and the other routes (probes, pages)."""
     application = web.Application(middlewares=[middleware(services.clock, metrics)])
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, _openapi()):
         application.router.add_route(operation.method, operation.path, _handler(operation, services))
     application.router.add_routes(others)
     return application

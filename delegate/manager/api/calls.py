@@ -93,6 +93,8 @@ class Operation:
     raw_body: tuple[str, ...] = ()
     """Media types that are given to the handler as bytes, undecoded."""
     refusals: tuple[int, ...] = ()
+    idempotent: bool = False
+    """Whether the header Idempotency-Key makes a repeated call the same one."""
     tag: str = ""
 
     async def serve(self, services: Services, request: web.Request) -> web.Response:

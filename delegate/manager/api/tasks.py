@@ -114,6 +114,7 @@ OPERATIONS = (
         answer=TaskView,
         status=201,
         refusals=(409,),
+        idempotent=True,
         tag="tasks",
     ),
     Operation(
@@ -146,6 +147,7 @@ OPERATIONS = (
         access=Access.ADMIN,
         handler=cancel,
         body=CancelRequest,
+        body_limit=64 * 2**10,
         answer=CancelView,
         refusals=(404,),
         tag="tasks",
@@ -159,7 +161,8 @@ OPERATIONS = (
         handler=retry,
         answer=TaskView,
         status=201,
-        refusals=(404, 409),
+        refusals=(404, 409, 422),
+        idempotent=True,
         tag="tasks",
     ),
     Operation(

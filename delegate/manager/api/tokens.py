@@ -90,6 +90,7 @@ OPERATIONS = (
         access=Access.ADMIN,
         handler=create,
         body=CreateTokenRequest,
+        body_limit=64 * 2**10,
         answer=NewTokenView,
         status=201,
         refusals=(409,),
