@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -42,9 +42,38 @@ def decode(body: bytes, wanted: type[M]) -> M:
     if len(body) > MAX_BODY_BYTES:
         raise UndecodableError(f"a {wanted.__name__} of {len(body)} bytes is over the limit of {MAX_BODY_BYTES}", retryable=False)
     try:
-        return msgspec.json.decode(body, type=wanted)
+        return _decode(body, wanted)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UndecodableError(f"not a {wanted.__name__}: {error}") from error
+
+
+def _decode(body: bytes, wanted: type[M]) -> M:
+    try:
+        return msgspec.json.decode(body, type=wanted)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(_without_nulls(body, wanted), type=wanted)
+
+
+def _without_nulls(body: bytes, wanted: type[msgspec.Struct]) -> bytes:
+    """The same message with members left out that are null where they may be missing; opaque documents stay byte for byte."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(wanted)}
+    kept: dict[str, msgspec.Raw] = {}
+    for name, value in msgspec.json.decode(body, type=dict[str, msgspec.Raw]).items():
+        field = fields.get(name)
+        if field is None or (bytes(value) == b"null" and not field.required):
+            continue
+        kept[name] = _clean_member(value, field.type)
+    return msgspec.json.encode(kept)
+
+
+def _clean_member(value: msgspec.Raw, kind: Any) -> msgspec.Raw:
+    if isinstance(kind, type) and issubclass(kind, Message):
+        return msgspec.Raw(_without_nulls(bytes(value), kind))
+    item = get_args(kind)[0] if get_origin(kind) is tuple else None
+    if isinstance(item, type) and issubclass(item, Message):
+        items = msgspec.json.decode(value, type=list[msgspec.Raw])
+        return msgspec.Raw(msgspec.json.encode([msgspec.Raw(_without_nulls(bytes(each), item)) for each in items]))
+    return value
 
 
 class _Identity(Message, frozen=True, kw_only=True):
@@ -59,7 +88,7 @@ def decode_tasks(batch: Iterable[msgspec.Raw]) -> tuple[list[LeasedTask], list[U
     refused: list[UndecodableTask] = []
     for raw in batch:
         try:
-            tasks.append(msgspec.json.decode(raw, type=LeasedTask))
+            tasks.append(_decode(bytes(raw), LeasedTask))
         except msgspec.DecodeError as error:
             refused.append(_identify(bytes(raw), str(error)))
     return tasks, refused
