@@ -42,14 +42,20 @@ class Addresses:
         if not address:
             address = next(item for item in self._next_address if item not in self._owners)
         elif address != "None" and self._owners.get(address, owner) != owner:
-            causes.append(statuses.invalid_value("spec.clusterIPs", [address], "failed to allocate IP " + address + ": provided IP is already allocated"))
+            causes.append(
+                statuses.invalid_value(
+                    "spec.clusterIPs", [address], "failed to allocate IP " + address + ": provided IP is already allocated"
+                )
+            )
         spec["clusterIP"] = address
         spec.setdefault("clusterIPs", [address])
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         if address != "None" and keep and not causes:
             self._owners[address] = owner
-        if spec["type"] in ("NodePort", "LoadBalancer") and not (spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
+        if spec["type"] in ("NodePort", "LoadBalancer") and not (
+            spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False
+        ):
             causes += self._allocate_ports(spec, owner, keep=keep and not causes)
         return causes
 

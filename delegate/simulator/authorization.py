@@ -86,7 +86,8 @@ class Authorizer:
         if "system:authenticated" in user.groups and any(_path_matches(pattern, wanted.path) for pattern in _DISCOVERY_PATHS):
             return True
         return any(
-            _in(wanted.verb, rule.get("verbs")) and any(_path_matches(pattern, wanted.path) for pattern in rule.get("nonResourceURLs") or ())
+            _in(wanted.verb, rule.get("verbs"))
+            and any(_path_matches(pattern, wanted.path) for pattern in rule.get("nonResourceURLs") or ())
             for rule in self.rules(user, "")
         )
 

@@ -15,9 +15,18 @@ def populate(registry: Registry) -> None:
     for name in NAMESPACES:
         if registry.get(registry.kind("", "Namespace"), "", name) is None:
             _create(registry, "", "Namespace", "", {"metadata": {"name": name}})
-    _create(registry, "rbac.authorization.k8s.io", "ClusterRole", "", _role("cluster-admin", [_rule("*", "*", "*"), {"nonResourceURLs": ["*"], "verbs": ["*"]}]))
+    _create(
+        registry,
+        "rbac.authorization.k8s.io",
+        "ClusterRole",
+        "",
+        _role("cluster-admin", [_rule("*", "*", "*"), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
+    )
     _create(registry, "", "Node", "", node())
-    service = {"metadata": {"name": "kubernetes"}, "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]}}
+    service = {
+        "metadata": {"name": "kubernetes"},
+        "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+    }
     _create(registry, "", "Service", "default", service)
 
 

@@ -63,4 +63,9 @@ def _autoscaler_to_v2(body: JsonObject, old: JsonObject | None) -> JsonObject:
         metrics.append({"type": "Resource", "resource": {"name": "cpu", "target": target}})
     if metrics:
         spec["metrics"] = metrics
-    return {**body, "apiVersion": "autoscaling/v2", "spec": spec, "status": (old or {}).get("status") or {"desiredReplicas": 0, "currentMetrics": None}}
+    return {
+        **body,
+        "apiVersion": "autoscaling/v2",
+        "spec": spec,
+        "status": (old or {}).get("status") or {"desiredReplicas": 0, "currentMetrics": None},
+    }

@@ -9,23 +9,102 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 
-_CONTAINER = (
-    "Name Image Command Args WorkingDir Ports EnvFrom Env Resources ResizePolicy RestartPolicy RestartPolicyRules VolumeMounts"
-    " VolumeDevices LivenessProbe ReadinessProbe StartupProbe Lifecycle TerminationMessagePath TerminationMessagePolicy ImagePullPolicy"
-    " SecurityContext Stdin StdinOnce TTY"
-).split()
-_POD = (
-    "Volumes InitContainers Containers EphemeralContainers RestartPolicy TerminationGracePeriodSeconds ActiveDeadlineSeconds DNSPolicy"
-    " NodeSelector ServiceAccountName AutomountServiceAccountToken NodeName SecurityContext ImagePullSecrets Hostname Subdomain"
-    " SetHostnameAsFQDN Affinity SchedulerName Tolerations HostAliases PriorityClassName Priority PreemptionPolicy DNSConfig"
-    " ReadinessGates RuntimeClassName Overhead EnableServiceLinks TopologySpreadConstraints OS SchedulingGates ResourceClaims Resources"
-    " HostnameOverride SchedulingGroup"
-).split()
-_SECURITY = (
-    "HostNetwork HostPID HostIPC ShareProcessNamespace HostUsers SELinuxOptions WindowsOptions RunAsUser RunAsGroup RunAsNonRoot"
-    " SupplementalGroups SupplementalGroupsPolicy FSGroup FSGroupChangePolicy Sysctls SeccompProfile AppArmorProfile SELinuxChangePolicy"
-).split()
-_CLAIM = "AccessModes Selector Resources VolumeName StorageClassName VolumeMode DataSource DataSourceRef VolumeAttributesClassName".split()
+_CONTAINER = [
+    "Name",
+    "Image",
+    "Command",
+    "Args",
+    "WorkingDir",
+    "Ports",
+    "EnvFrom",
+    "Env",
+    "Resources",
+    "ResizePolicy",
+    "RestartPolicy",
+    "RestartPolicyRules",
+    "VolumeMounts",
+    "VolumeDevices",
+    "LivenessProbe",
+    "ReadinessProbe",
+    "StartupProbe",
+    "Lifecycle",
+    "TerminationMessagePath",
+    "TerminationMessagePolicy",
+    "ImagePullPolicy",
+    "SecurityContext",
+    "Stdin",
+    "StdinOnce",
+    "TTY",
+]
+_POD = [
+    "Volumes",
+    "InitContainers",
+    "Containers",
+    "EphemeralContainers",
+    "RestartPolicy",
+    "TerminationGracePeriodSeconds",
+    "ActiveDeadlineSeconds",
+    "DNSPolicy",
+    "NodeSelector",
+    "ServiceAccountName",
+    "AutomountServiceAccountToken",
+    "NodeName",
+    "SecurityContext",
+    "ImagePullSecrets",
+    "Hostname",
+    "Subdomain",
+    "SetHostnameAsFQDN",
+    "Affinity",
+    "SchedulerName",
+    "Tolerations",
+    "HostAliases",
+    "PriorityClassName",
+    "Priority",
+    "PreemptionPolicy",
+    "DNSConfig",
+    "ReadinessGates",
+    "RuntimeClassName",
+    "Overhead",
+    "EnableServiceLinks",
+    "TopologySpreadConstraints",
+    "OS",
+    "SchedulingGates",
+    "ResourceClaims",
+    "Resources",
+    "HostnameOverride",
+    "SchedulingGroup",
+]
+_SECURITY = [
+    "HostNetwork",
+    "HostPID",
+    "HostIPC",
+    "ShareProcessNamespace",
+    "HostUsers",
+    "SELinuxOptions",
+    "WindowsOptions",
+    "RunAsUser",
+    "RunAsGroup",
+    "RunAsNonRoot",
+    "SupplementalGroups",
+    "SupplementalGroupsPolicy",
+    "FSGroup",
+    "FSGroupChangePolicy",
+    "Sysctls",
+    "SeccompProfile",
+    "AppArmorProfile",
+    "SELinuxChangePolicy",
+]
+_CLAIM = [
+    "AccessModes",
+    "Selector",
+    "Resources",
+    "VolumeName",
+    "StorageClassName",
+    "VolumeMode",
+    "DataSource",
+    "DataSourceRef",
+    "VolumeAttributesClassName",
+]
 _EMPTY_STRINGS = {"WorkingDir", "ServiceAccountName", "NodeName", "Hostname", "Subdomain", "PriorityClassName", "VolumeName"}
 _EMPTY_BOOLEANS = {"Stdin", "StdinOnce", "TTY", "HostNetwork", "HostPID", "HostIPC"}
 _SPELLED = {"DNSPolicy": "dnsPolicy", "TTY": "tty", "DNSConfig": "dnsConfig", "OS": "os", "SELinuxOptions": "seLinuxOptions"}

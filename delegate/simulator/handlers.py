@@ -50,7 +50,7 @@ class Handlers:
             return web.Response(status=500)
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception as error:  # noqa: BLE001  # the boundary of the HTTP server: a fault of ours is a 500, logged with its traceback
+        except Exception as error:  # the boundary of the HTTP server: a fault of ours is a 500, logged with its traceback
             log.exception("simulator.request_failed", path=request.path, method=request.method)
             return _refused(statuses.StatusError(500, f"Internal error occurred: {error}", reason="InternalError"))
 

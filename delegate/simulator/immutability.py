@@ -150,9 +150,7 @@ def _configuration(kind: str) -> Rule:
         text = "field is immutable when `immutable` is set"
         if not body.get("immutable"):
             causes.append(statuses.forbidden_value("immutable", text))
-        causes += [
-            statuses.forbidden_value(key, text) for key in ("data", "binaryData") if (body.get(key) or {}) != (old.get(key) or {})
-        ]
+        causes += [statuses.forbidden_value(key, text) for key in ("data", "binaryData") if (body.get(key) or {}) != (old.get(key) or {})]
         return causes
 
     return rule
@@ -222,7 +220,11 @@ def _definition(body: JsonObject, old: JsonObject) -> list[Cause]:
     names = [version["name"] for version in body["spec"].get("versions") or ()]
     for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
         if stored not in names:
-            text = "must appear in spec.versions" if False else f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
+            text = (
+                "must appear in spec.versions"
+                if False
+                else f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
+            )
             causes.append(statuses.invalid_value(f"status.storedVersions[{index}]", stored, text))
     return causes
 

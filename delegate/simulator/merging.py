@@ -229,7 +229,9 @@ def _explain_key(type_: FieldType, item: Any) -> str:
     if not isinstance(item, dict):
         return "associative list with keys may not have non-map elements"
     keys = " ".join(f'"{key}"' for key in type_.keys)
-    return f"associative list with keys has an element that omits all key fields [{keys}] (and doesn't have default values for any key fields)"
+    return (
+        f"associative list with keys has an element that omits all key fields [{keys}] (and doesn't have default values for any key fields)"
+    )
 
 
 def _explain_scalar(value: Any, type_: FieldType, path: str) -> list[str]:

@@ -17,7 +17,17 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY = "before-first-apply"
 MOST_UPDATERS = 10
 OLD_UPDATERS = "ancient-changes"
-_NEVER_OWNED = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion")
+_NEVER_OWNED = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
 
 
 class Manager(NamedTuple):
@@ -88,7 +98,9 @@ def read(entries: Any) -> Managers | None:
 def write(managers: Managers) -> list[JsonObject]:
     """managedFields in the server's order: Apply before Update, then by time, manager, version and subresource."""
     entries = []
-    ordered = sorted(managers.items(), key=lambda item: (item[0].operation, item[1].time, item[0].name, item[1].api_version, item[0].subresource))
+    ordered = sorted(
+        managers.items(), key=lambda item: (item[0].operation, item[1].time, item[0].name, item[1].api_version, item[0].subresource)
+    )
     for manager, entry in ordered:
         body: JsonObject = {"manager": manager.name, "operation": manager.operation, "apiVersion": entry.api_version}
         if entry.time:

@@ -121,7 +121,7 @@ def _drop(document: Any, path: list[str]) -> Any:
         return items
     if rest:
         return {**document, key: _drop(document[key], rest)}
-    document[key]  # noqa: B018  # a missing member is an error
+    document[key]  # a missing member is an error
     return {name: value for name, value in document.items() if name != key}
 
 

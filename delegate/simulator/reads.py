@@ -163,9 +163,7 @@ class Lists:
             )
         return found
 
-    def _encode(
-        self, resource: Resource, items: list[Stored], version: int, token: str, remaining: int | None, form: Form
-    ) -> bytes:
+    def _encode(self, resource: Resource, items: list[Stored], version: int, token: str, remaining: int | None, form: Form) -> bytes:
         metadata: JsonObject = {"resourceVersion": str(version)}
         if token:
             metadata["continue"] = token

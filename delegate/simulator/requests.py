@@ -102,9 +102,7 @@ def read_yaml(data: bytes) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = max(mark.line if mark is not None else 1, 1)
-        raise statuses.bad_request(
-            f"error decoding YAML: error converting YAML to JSON: yaml: line {line}: {error.problem}"
-        ) from None
+        raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: line {line}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
 

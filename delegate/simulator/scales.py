@@ -28,7 +28,11 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 def scale_of(resource: Resource, body: JsonObject) -> JsonObject:
     """The Scale of an object."""
     spec_path, status_path, selector_path = _paths(resource)
-    metadata = {key: body["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if key in body["metadata"]}
+    metadata = {
+        key: body["metadata"][key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if key in body["metadata"]
+    }
     spec: JsonObject = {}
     replicas = _at(body, spec_path)
     if replicas:

@@ -5,8 +5,8 @@ import re
 
 import msgspec
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "sun mon tue wed thu fri sat".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _WORDS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",

@@ -6,7 +6,7 @@ its bytes. Each table keeps its last changes; who asks for older ones is told th
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -131,6 +131,7 @@ class Store:
     def __init__(self) -> None:
         self.version = 1
         self.tables: dict[StorageKey, Table] = {}
+        self.listeners: list[Callable[[StorageKey, Change], None]] = []
 
     def table(self, key: StorageKey) -> Table:
         found = self.tables.get(key)
@@ -145,7 +146,10 @@ class Store:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         stored = Stored(namespace, name, body, self.version)
-        table.put(Change(type_, self.version, stored, before))
+        change = Change(type_, self.version, stored, before)
+        table.put(change)
+        for listener in self.listeners:
+            listener(key, change)
         return stored
 
     def drop(self, key: StorageKey) -> None:

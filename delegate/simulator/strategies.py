@@ -51,7 +51,11 @@ def has_generation(resource: Resource) -> bool:
 def _spec_of(resource: Resource, body: JsonObject) -> Any:
     """The part whose changes count as a new generation."""
     if resource.custom:
-        return {key: value for key, value in body.items() if key not in ("metadata", "apiVersion", "kind") and not (key == "status" and has_status(resource))}
+        return {
+            key: value
+            for key, value in body.items()
+            if key not in ("metadata", "apiVersion", "kind") and not (key == "status" and has_status(resource))
+        }
     if resource.kind == "Deployment":
         return body.get("spec"), body["metadata"].get("annotations")
     if "spec" in body:

@@ -11,7 +11,6 @@ from delegate.simulator.kinds import Resource
 from delegate.simulator.reads import Form, partial, raw_object, selection_of, too_large
 from delegate.simulator.registry import Registry
 from delegate.simulator.requests import truthy
-from delegate.simulator.selectors import Selection
 from delegate.simulator.store import Change, Stored, Table
 
 BOOKMARK_SECONDS = 60.0
@@ -138,5 +137,3 @@ class Watch:
         message = f"too old resource version: {version} ({self._table.forgotten})"
         status = statuses.StatusError(410, message, reason="Expired").body()
         return msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
-
-

@@ -8,7 +8,20 @@ from typing import Any
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import admission, conversion, customs, decoding, deletions, fieldsets, immutability, merging, ownership, patches, statuses, strategies
+from delegate.simulator import (
+    admission,
+    conversion,
+    customs,
+    decoding,
+    deletions,
+    fieldsets,
+    immutability,
+    merging,
+    ownership,
+    patches,
+    statuses,
+    strategies,
+)
 from delegate.simulator.defaults import apply_defaults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Manager, Rules
@@ -44,12 +57,12 @@ class Outcome(msgspec.Struct):
 
 
 def rules_for(resource: Resource, subresource: str = "") -> Rules:
-    return Rules(
-        resource.type, resource.api_version, subresource, has_status=strategies.has_status(resource), custom=resource.custom
-    )
+    return Rules(resource.type, resource.api_version, subresource, has_status=strategies.has_status(resource), custom=resource.custom)
 
 
-def decode(registry: Registry, resource: Resource, body: JsonObject, options: Options, warnings: list[str], *, report: bool = True) -> JsonObject:
+def decode(
+    registry: Registry, resource: Resource, body: JsonObject, options: Options, warnings: list[str], *, report: bool = True
+) -> JsonObject:
     """The object as the server holds it: unknown fields dropped (warned of, or refused when strict), defaults filled in."""
     unknown: list[str] = []
     if not isinstance(body.get("metadata", {}), dict | None):
@@ -95,9 +108,7 @@ def check_identity(resource: Resource, body: JsonObject) -> None:
         raise decoding.refused(body, resource.version, f'no kind "{kind}" is registered for version "{resource.api_version}"')
 
 
-def create(
-    registry: Registry, resource: Resource, namespace: str, body: JsonObject, options: Options, *, name: str = ""
-) -> Outcome:
+def create(registry: Registry, resource: Resource, namespace: str, body: JsonObject, options: Options, *, name: str = "") -> Outcome:
     """POST. `name` is set where the path names the object."""
     check_identity(resource, body)
     warnings: list[str] = []
@@ -186,9 +197,7 @@ def replace(registry: Registry, resource: Resource, namespace: str, name: str, b
     return _overwrite(registry, resource, live, decoded, options, warnings)
 
 
-def patch(
-    registry: Registry, resource: Resource, namespace: str, name: str, kind: str, body: Any, options: Options
-) -> Outcome:
+def patch(registry: Registry, resource: Resource, namespace: str, name: str, kind: str, body: Any, options: Options) -> Outcome:
     """PATCH of the three kinds that need an existing object."""
     live = registry.get(resource, namespace, name)
     if live is None:
@@ -302,7 +311,17 @@ def store_update(
     return Outcome(body, warnings=warnings, stored=stored)
 
 
-_KEPT = ("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_KEPT = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 
 
 def _kept_metadata(old: JsonObject, new: JsonObject, managed: list[JsonObject]) -> JsonObject:

@@ -61,13 +61,21 @@ _ALWAYS: dict[str, dict[str, Any]] = {
     "NodeStatus": {"daemonEndpoints": {}, "nodeInfo": {}},
     "NodeDaemonEndpoints": {"kubeletEndpoint": {}},
     "DaemonEndpoint": {"Port": 0},
-    "NodeSystemInfo": {
-        key: ""
-        for key in (
-            "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeletVersion kubeProxyVersion"
-            " operatingSystem architecture"
-        ).split()
-    },
+    "NodeSystemInfo": dict.fromkeys(
+        [
+            "machineID",
+            "systemUUID",
+            "bootID",
+            "kernelVersion",
+            "osImage",
+            "containerRuntimeVersion",
+            "kubeletVersion",
+            "kubeProxyVersion",
+            "operatingSystem",
+            "architecture",
+        ],
+        "",
+    ),
     "CustomResourceDefinitionStatus": {"conditions": None, "acceptedNames": {}, "storedVersions": None},
     "CustomResourceDefinitionNames": {"plural": "", "kind": ""},
     "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus": {"desiredReplicas": 0, "currentMetrics": None},

@@ -79,8 +79,15 @@ def _volume(body: JsonObject) -> list[Cause]:
     if not spec.get("capacity"):
         causes.append(statuses.required("spec.capacity"))
     others = {
-        "accessModes", "capacity", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode",
-        "nodeAffinity", "volumeAttributesClassName",
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "mountOptions",
+        "volumeMode",
+        "nodeAffinity",
+        "volumeAttributesClassName",
     }
     if not spec.keys() - others:
         causes.append(statuses.required("spec", "must specify a volume type"))

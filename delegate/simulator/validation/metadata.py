@@ -143,7 +143,12 @@ def _owners(owners: Any) -> list[Cause]:
     controllers = []
     for owner in owners:
         path = "metadata.ownerReferences"
-        for key, label_of in (("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")):
+        for key, label_of in (
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
             if not owner.get(key):
                 causes.append(statuses.invalid_value(f"{path}.{key}", owner.get(key, ""), label_of))
         if owner.get("controller"):

@@ -113,7 +113,11 @@ def _definition_version(version: JsonObject, path: str) -> list[Cause]:
         causes.append(statuses.required(f"{path}.schema.openAPIV3Schema", text))
     elif schema.get("type") != "object":
         text = "must be object" if "type" in schema else "must not be empty at the root"
-        kind = statuses.invalid_value(f"{path}.schema.openAPIV3Schema.type", schema["type"], text) if "type" in schema else statuses.required(f"{path}.schema.openAPIV3Schema.type", text)
+        kind = (
+            statuses.invalid_value(f"{path}.schema.openAPIV3Schema.type", schema["type"], text)
+            if "type" in schema
+            else statuses.required(f"{path}.schema.openAPIV3Schema.type", text)
+        )
         causes.append(kind)
     return causes
 

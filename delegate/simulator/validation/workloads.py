@@ -38,7 +38,11 @@ def not_negative(path: str, value: Any) -> list[Cause]:
 
 def template_causes(template: JsonObject, path: str) -> list[Cause]:
     metadata = template.get("metadata") or {}
-    causes = validate_labels(metadata.get("labels"), f"{path}.metadata.labels") if False else validate_labels(metadata.get("labels"), f"{path}.labels")
+    causes = (
+        validate_labels(metadata.get("labels"), f"{path}.metadata.labels")
+        if False
+        else validate_labels(metadata.get("labels"), f"{path}.labels")
+    )
     causes += validate_annotations(metadata.get("annotations"), f"{path}.annotations")
     return causes + validate_spec(template.get("spec") or {}, f"{path}.spec")
 
@@ -105,7 +109,11 @@ def _rolling(rolling: JsonObject, path: str) -> list[Cause]:
 
 def _replica_set(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
-    return not_negative("spec.replicas", spec.get("replicas")) + not_negative("spec.minReadySeconds", spec.get("minReadySeconds")) + _selected(spec)
+    return (
+        not_negative("spec.replicas", spec.get("replicas"))
+        + not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        + _selected(spec)
+    )
 
 
 def _stateful_set(body: JsonObject) -> list[Cause]:
