@@ -16,7 +16,7 @@ from aiohttp import web
 
 from delegate import __version__
 from delegate.foundation.errors import DelegateError
-from delegate.foundation.lifecycle import StopRequests
+from delegate.foundation.lifecycle import PartFailedError, StopRequests
 from delegate.foundation.settings.programs import ManagerSettings
 from delegate.foundation.settings.urls import ListenAddress, parse_listen_address
 from delegate.manager.api.application import build_application
@@ -160,6 +160,14 @@ class Manager:
         await self._serve(services, exits)
         log.info("manager.started", url=self.url, database=engine.__class__.__name__)
 
+    async def wait_until_failed(self) -> None:
+        """Waits while all parts live. Raises PartFailedError that names the one that died; a restart of the process mends it."""
+        done, _ = await asyncio.wait(self._parts.values(), return_when=asyncio.FIRST_COMPLETED)
+        for name, task in self._parts.items():
+            if task in done:
+                error = None if task.cancelled() else task.exception()
+                raise PartFailedError(name, f"the manager's {name} died", hint="its log says why (manager.part_died)") from error
+
     def _open_database(self, engine: Engine) -> Database:
         clock = self._given_clock or (None if engine.keeps_time else self._clock)
         return Database(engine, clock=clock, rhythm=self._rhythm, limits=self._limits, on_commit=self._apply)
@@ -298,6 +306,14 @@ def load_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | Non
 
 
 async def serve(settings: ManagerSettings, stop: StopRequests) -> None:
-    """Runs a manager until it is asked to stop. Raises ManagerStartError, StoreError."""
-    async with Manager.from_settings(settings):
-        await stop.wait()
+    """Runs a manager until it is asked to stop. Raises ManagerStartError, StoreError, PartFailedError."""
+    async with Manager.from_settings(settings) as manager:
+        stopped = asyncio.ensure_future(stop.wait())
+        failed = asyncio.ensure_future(manager.wait_until_failed())
+        try:
+            await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                await failed
+        finally:
+            stopped.cancel()
+            failed.cancel()

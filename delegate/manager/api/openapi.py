@@ -154,4 +154,8 @@ def _components(operations: tuple[Operation, ...]) -> JsonObject:
 
 
 def _family(of: type) -> list[type]:
-    return [of, *(found for each in of.__subclasses__() for found in _family(each))]
+    members = [of]
+    derived: type
+    for derived in of.__subclasses__():
+        members += _family(derived)
+    return members

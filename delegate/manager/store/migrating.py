@@ -1,21 +1,23 @@
 """Brings the tables of a database up to date (alembic), at each start and by `delegate manager migrate`."""
 
 import logging
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from delegate.manager.store.engines import Engine
 from delegate.manager.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _ONE_AT_A_TIME = sa.text("SELECT pg_advisory_lock(7310229)")
 _DONE = sa.text("SELECT pg_advisory_unlock(7310229)")
 
 
-def _configuration() -> Config:
+def _configuration() -> "Config":
+    from alembic.config import Config  # noqa: PLC0415 - see _migrate
+
     configuration = Config()
     configuration.set_main_option("script_location", "delegate.manager.store:migrations")
     return configuration
@@ -27,7 +29,7 @@ async def migrate(engine: Engine) -> tuple[str, str]:
 
 
 def _migrate(connection: sa.Connection) -> tuple[str, str]:
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # before the import, which tells of every plugin
     shared = connection.dialect.name == "postgresql"
     if shared:
         connection.execute(_ONE_AT_A_TIME)
@@ -42,6 +44,10 @@ def _migrate(connection: sa.Connection) -> tuple[str, str]:
 
 
 def _upgrade(connection: sa.Connection) -> tuple[str, str]:
+    from alembic import command  # noqa: PLC0415
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     configuration = _configuration()
     scripts = ScriptDirectory.from_config(configuration)
     before = MigrationContext.configure(connection).get_current_revision() or ""

@@ -1,0 +1,57 @@
+"""`delegate delegates`: delegates as a manager sees them."""
+
+import click
+
+from delegate.cli.loops import run_async
+from delegate.cli.options import output_option, with_settings
+from delegate.cli.outputs import Output, print_json, print_table
+from delegate.foundation.settings.loading import Loaded
+from delegate.foundation.settings.programs import OperatorSettings
+from delegate.manager.selectors import show_labels
+from delegate.manager.views import DelegateList, DelegateView
+
+
+@click.group()
+def delegates() -> None:
+    """Delegates, as a manager sees them."""
+
+
+@delegates.command(name="list")
+@click.option("--revoked", is_flag=True, help="Also the revoked ones.")
+@with_settings(OperatorSettings)
+@output_option
+def list_delegates(revoked: bool, loaded: Loaded[OperatorSettings], output: Output) -> None:
+    """Lists delegates with their health and connection."""
+    listed = run_async(_list(loaded.settings, revoked))
+    if output is Output.JSON:
+        print_json(listed)
+        return
+    if not listed.items:
+        click.echo("no delegate has enrolled")
+        return
+    print_table(
+        ("NAME", "HEALTH", "CONNECTION", "RUNNING", "CLUSTERS", "LABELS", "VERSION", "HEARTBEAT", "REASONS"),
+        [_row(each) for each in listed.items],
+    )
+
+
+def _row(each: DelegateView) -> tuple[str, ...]:
+    heartbeat = "never" if each.heartbeat_seconds_ago is None else f"{each.heartbeat_seconds_ago:g} s ago"
+    return (
+        each.name,
+        each.health,
+        each.connection + (" (draining)" if each.draining else ""),
+        f"{each.running}/{each.capacity}",
+        ",".join(each.clusters) or "-",
+        show_labels(each.labels) or "-",
+        each.version or "-",
+        heartbeat,
+        "; ".join(each.reasons) or "-",
+    )
+
+
+async def _list(settings: OperatorSettings, revoked: bool) -> DelegateList:
+    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
+
+    async with ManagerClient(settings) as client:
+        return await client.list_delegates(revoked=revoked)

@@ -1,0 +1,83 @@
+"""`delegate manager`: the manager itself."""
+
+import asyncio
+import importlib.util
+
+import click
+
+from delegate.cli.exits import ExitCode
+from delegate.cli.loops import loop_factory
+from delegate.cli.options import output_option, with_settings
+from delegate.cli.outputs import Output, print_json
+from delegate.foundation.errors import Category, DelegateError
+from delegate.foundation.settings.loading import Loaded
+from delegate.foundation.settings.programs import ManagerSettings
+
+_LIBRARIES = ("sqlalchemy", "alembic", "asyncpg", "jinja2")
+
+
+class ManagerNotInstalledError(DelegateError):
+    """This installation is a delegate's alone."""
+
+    default_code = "input.manager_not_installed"
+    category = Category.INPUT
+
+
+@click.group()
+def manager() -> None:
+    """The manager: the queue, the tokens, and what is known of delegates."""
+
+
+@manager.command()
+@with_settings(ManagerSettings)
+def serve(loaded: Loaded[ManagerSettings]) -> ExitCode:
+    """Serves until SIGTERM. At the first start an admin token is written into the state directory (admin-token, mode 0600)."""
+    _require_libraries()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(loaded.settings))
+    return ExitCode.DONE
+
+
+async def _serve(settings: ManagerSettings) -> None:
+    from delegate.foundation.lifecycle import StopRequests, stop_on_signals  # noqa: PLC0415 - loaded once the settings are known to be good
+    from delegate.manager.service import serve as serve_manager  # noqa: PLC0415
+
+    stops = StopRequests()
+    with stop_on_signals(stops):
+        await serve_manager(settings, stops)
+
+
+@manager.command()
+@with_settings(ManagerSettings)
+@output_option
+def migrate(loaded: Loaded[ManagerSettings], output: Output) -> None:
+    """Brings the tables of the database up to date; `serve` does the same at its start."""
+    _require_libraries()
+    with asyncio.Runner() as runner:
+        before, after = runner.run(_migrate(loaded.settings.storage.database_url.reveal()))
+    if output is Output.JSON:
+        print_json({"before": before, "after": after})
+    elif before == after:
+        click.echo(f"the tables are up to date (revision {after})")
+    else:
+        click.echo(f"migrated from {before or 'nothing'} to revision {after}")
+
+
+async def _migrate(url: str) -> tuple[str, str]:
+    from delegate.manager.store.engines import open_engine  # noqa: PLC0415 - the manager's libraries
+    from delegate.manager.store.migrating import migrate as run_migrations  # noqa: PLC0415
+
+    engine = open_engine(url)
+    try:
+        return await run_migrations(engine)
+    finally:
+        await engine.close()
+
+
+def _require_libraries() -> None:
+    missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ManagerNotInstalledError(
+            f"the manager's libraries are not installed here (missing: {', '.join(missing)})",
+            hint="install them with: pip install 'delegate[manager]'",
+        )
