@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from delegate.model.errors import ManifestError, SchemaMismatchError, located
-from delegate.model.resources import GroupKind, JsonObject, Manifest
+from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceType
 
 CUSTOM_RESOURCE_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 MOST_FAULTS = 20
@@ -30,6 +30,26 @@ def definitions_by_kind(manifests: Iterable[Manifest]) -> dict[GroupKind, Manife
         if group and kind and spec.get("scope") in ("Namespaced", "Cluster"):
             definitions[GroupKind(str(group), str(kind))] = manifest
     return definitions
+
+
+def served_types(definition: Manifest) -> tuple[ResourceType, ...]:
+    """How the cluster serves a definition's kind once it is established, one for each served version. Nothing for a malformed one."""
+    if not definitions_by_kind((definition,)):
+        return ()
+    spec = definition.body["spec"]
+    names, versions = spec["names"], [each for each in spec.get("versions") or () if isinstance(each, dict)]
+    return tuple(
+        ResourceType(
+            group=str(spec["group"]),
+            version=str(version.get("name")),
+            kind=str(names["kind"]),
+            plural=str(names.get("plural") or ""),
+            namespaced=spec["scope"] == "Namespaced",
+            subresources=frozenset(version.get("subresources") or ()),
+        )
+        for version in versions
+        if version.get("served", True) and names.get("plural")
+    )
 
 
 def check_custom_resource(manifest: Manifest, definition: Manifest) -> tuple[ManifestError, ...]:

@@ -4,7 +4,7 @@ Bodies are JSON objects as the API speaks them; a name and namespace are taken f
 has a `timeout` in seconds for each try; the retry policy bounds all tries together, and whoever calls bounds the whole.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 import msgspec
@@ -106,7 +106,7 @@ class ApiClient:
         fields: str = "",
         metadata_only: bool = False,
         deadline: float,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """What exists as ADDED, then SYNCED, then what changes, until `deadline` (monotonic). See the watches module.
 
         Whoever stops early closes the iterator (`contextlib.aclosing`), which closes the connection.

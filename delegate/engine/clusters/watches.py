@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import enum
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import aiohttp
 import msgspec
@@ -117,7 +117,7 @@ class Watch:
         self._failures = 0
         self._trouble: errors.ClusterError | None = None
 
-    async def events(self) -> AsyncIterator[WatchEvent]:
+    async def events(self) -> AsyncGenerator[WatchEvent, None]:
         """Events until the deadline, then the end.
 
         Raises the ClusterError that made it impossible: at once for one that waiting doesn't mend (no permission, the kind is

@@ -31,7 +31,7 @@ from delegate.model.errors import raise_all
 from delegate.model.health.rules import assess
 from delegate.model.health.verdicts import HealthStatus
 from delegate.model.plan import PlannedChange
-from delegate.model.resources import GroupKind, JsonObject, ResourceKey
+from delegate.model.resources import JsonObject, ResourceKey
 from delegate.model.results import Action
 from delegate.model.waves import Stage, StageKind, is_builtin_group
 
@@ -40,6 +40,7 @@ _TRIES = 5
 _BARRIER_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _SCHEMA_SECONDS = 5.0
+_HASTY = (SchemaError, InvalidError, UnknownKindError)
 _WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
 
 
@@ -111,7 +112,11 @@ class Applier:
         deadline = asyncio.get_running_loop().time() + _SCHEMA_SECONDS
         while True:
             found = await self._planner.plan_owed(owed)
-            hasty = [each for each in found if isinstance(each.error, SchemaError | InvalidError) or self._is_stuck(each.change, stages)]
+            hasty = [
+                each
+                for each in found
+                if isinstance(each.error, SchemaError | InvalidError | UnknownKindError) or self._is_stuck(each.change, stages)
+            ]
             custom = any(not is_builtin_group(each.change.key.group) for each in hasty)
             if not custom or asyncio.get_running_loop().time() > deadline:
                 return found
@@ -174,7 +179,7 @@ class Applier:
     async def _send(self, finding: Finding) -> JsonObject:
         change = finding.change
         assert change.manifest is not None
-        resource_type = await self._discovery.resource_for(change.key.group_kind, change.version)
+        resource_type = await self._planner.type_of(change.manifest)
         body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
         force = self._force or bool(finding.taken_from)
         try:
@@ -191,22 +196,21 @@ class Applier:
             raise
 
     async def _pass_barrier(self, stage: Stage) -> None:
-        """Waits until what others refer to can be referred to: namespaces active, definitions established and served."""
+        """Waits until what others refer to can be referred to: namespaces active, definitions established."""
         if stage.kind is StageKind.NAMESPACES:
             await for_each((manifest.key for manifest in stage.manifests), self._await_healthy)
         elif stage.kind is StageKind.DEFINITIONS:
             written = [manifest for manifest in stage.manifests if self._findings[manifest.key].change.writes]
             await for_each((manifest.key for manifest in written), self._await_healthy)
             for manifest in written:
-                spec = manifest.body.get("spec") or {}
-                kind = GroupKind(str(spec.get("group")), str((spec.get("names") or {}).get("kind")))
-                self._discovery.invalidate(kind.group)
-                await self._await_served(kind)
+                self._discovery.invalidate(str(manifest.body["spec"]["group"]))
 
     async def _await_healthy(self, key: ResourceKey) -> None:
         if not self._findings[key].change.writes:
             return
-        resource_type = await self._discovery.resource_for(key.group_kind)
+        manifest = self._findings[key].change.manifest
+        assert manifest is not None
+        resource_type = await self._planner.type_of(manifest)
         deadline = asyncio.get_running_loop().time() + _BARRIER_SECONDS
         while True:
             health = assess(await self._client.get(resource_type, key.namespace, key.name))
@@ -217,20 +221,6 @@ class Applier:
                 words = f"{key} is {health.status.value} {health.reason}".rstrip()
                 raise UnhealthyError(f"{words}: {health.message or 'it did not get ready in time'}", object=str(key))
             await asyncio.sleep(_POLL_SECONDS)
-
-    async def _await_served(self, kind: GroupKind) -> None:
-        """An established definition may take a moment to be listed by discovery."""
-        deadline = asyncio.get_running_loop().time() + _BARRIER_SECONDS
-        while True:
-            try:
-                await self._discovery.resource_for(kind)
-            except UnknownKindError:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise
-            else:
-                return
-            await asyncio.sleep(_POLL_SECONDS)
-            self._discovery.invalidate(kind.group)
 
 
 def _is_another_plan(first: PlannedChange, now: PlannedChange) -> bool:

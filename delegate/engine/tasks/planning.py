@@ -20,10 +20,11 @@ from delegate.engine.tasks.observing import Observed, observe_members
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, is_synced, manifest_hash, mark_state, our_entry, with_pending_mark
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
-from delegate.model.inventory import APPLYSET_ID_LABEL
+from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
 from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import describe_error
+from delegate.model.schemas import served_types
 from delegate.model.waves import Stage
 
 log = structlog.get_logger(__name__)
@@ -70,6 +71,7 @@ class Planner:
         self._changing: frozenset[ResourceKey] = frozenset()
         self._observed = Observed({}, {})
         self._missing_namespaces: frozenset[str] = frozenset()
+        self._owners: dict[str, tuple[str, bool]] = {}
         self._types: dict[tuple[GroupKind, str], ResourceType | DelegateError] = {}
 
     async def plan_all(self) -> list[Finding]:
@@ -83,9 +85,14 @@ class Planner:
     async def plan_owed(self, places: Sequence[Place]) -> list[Finding]:
         """Objects that were deferred, now that what they waited for should exist."""
         self._missing_namespaces, self._changing = frozenset(), frozenset()
-        self._types = {kind: found for kind, found in self._types.items() if isinstance(found, ResourceType)}
+        self._types = {**self.types, **self._own_types()}
         await self._observe(places)
         return await for_each(places, lambda place: self.plan_one(*place, known=True))
+
+    def _own_types(self) -> dict[tuple[GroupKind, str], ResourceType]:
+        """The kinds that definitions of the set bring: served once established, some seconds before discovery lists them."""
+        own = [found for definition in self._members.definitions.values() for found in served_types(definition)]
+        return {(found.group_kind, found.version): found for found in own}
 
     async def _observe(self, places: Sequence[Place]) -> None:
         self._observed = await observe_members(self._client, await self._known_types(manifest for _, manifest in places))
@@ -109,7 +116,7 @@ class Planner:
             deferral = explain_deferral(refusal, manifest, self._members)
             if deferral is not None:
                 return Finding(plan_deferred(manifest, deferral, stage=stage.name))
-        resource_type = await self._type_of(manifest, known=known)
+        resource_type = await self.type_of(manifest)
         if known and key in self._observed.unreadable:
             raise self._observed.unreadable[key]
         metadata = self._observed.metadata.get(key) if known else await self._look_again(resource_type, key)
@@ -170,12 +177,13 @@ class Planner:
         for manifest in manifests:
             if manifest.namespace not in self._missing_namespaces:
                 with contextlib.suppress(DelegateError):
-                    types[manifest.key] = await self._type_of(manifest, known=True)
+                    types[manifest.key] = await self.type_of(manifest)
         return types
 
-    async def _type_of(self, manifest: Manifest, *, known: bool) -> ResourceType:
+    async def type_of(self, manifest: Manifest) -> ResourceType:
+        """How an object's kind is served. Raises UnknownKindError, GroupUnavailableError; a kind is asked for once."""
         kind = (manifest.group_kind, manifest.version)
-        if not known or kind not in self._types:
+        if kind not in self._types:
             try:
                 self._types[kind] = await self._discovery.resource_for(*kind)
             except DelegateError as error:
@@ -215,33 +223,35 @@ class Planner:
         return metadata if PART_OF_LABEL in (metadata.get("labels") or {}) else None
 
     async def _refuse_foreign(self, key: ResourceKey, metadata: JsonObject) -> None:
+        """Raises where another Application owns an object. One whose record is gone owns nothing any more, for who says force."""
         owner = (metadata.get("labels") or {}).get(PART_OF_LABEL)
         if owner == self._desired.applyset:
             return
-        name = await self._name_of(str(owner))
-        raise OwnedElsewhereError(
-            f"{key} belongs to {name}",
-            hint="take it out of one of the two; or remove its label "
-            f"{PART_OF_LABEL} by hand to hand it over, once the other Application no longer has it",
-            object=str(key),
-        )
+        words, is_gone = await self._owner(str(owner))
+        if is_gone and self._force:
+            return
+        handing_over = "sync once with options {force: true} to adopt it" if is_gone else "take it out of one of the two"
+        raise OwnedElsewhereError(f"{key} belongs to {words}", hint=handing_over, object=str(key))
 
-    async def _name_of(self, applyset: str) -> str:
-        """The Application behind an ApplySet id, as far as its record may be read."""
+    async def _owner(self, applyset: str) -> tuple[str, bool]:
+        """The Application behind an ApplySet id in words, as far as its record may be read, and whether that is known to be gone."""
+        if applyset not in self._owners:
+            self._owners[applyset] = await self._find_owner(applyset)
+        return self._owners[applyset]
+
+    async def _find_owner(self, applyset: str) -> tuple[str, bool]:
         try:
             config_maps = await self._discovery.resource_for(GroupKind("", "ConfigMap"))
             found = await self._client.list(config_maps, "", labels=f"{APPLYSET_ID_LABEL}={applyset}", metadata_only=True)
         except DelegateError:
-            return f"the ApplySet {applyset}"
+            return f"the ApplySet {applyset}", False
         for item in found.items:
             metadata = item["metadata"]
-            application = (metadata.get("labels") or {}).get("delegate.gitops/application")
-            return (
-                f"the Application {application!r}"
-                if application
-                else f"the ApplySet of ConfigMap {metadata['namespace']}/{metadata['name']}"
-            )
-        return f"the ApplySet {applyset}, whose record is gone"
+            application = (metadata.get("labels") or {}).get(APPLICATION_LABEL)
+            if application:
+                return f"the Application {application!r}", False
+            return f"the ApplySet of ConfigMap {metadata['namespace']}/{metadata['name']}", False
+        return f"the ApplySet {applyset}, whose record is gone", True
 
     async def _await_gone(self, resource_type: ResourceType, key: ResourceKey) -> None:
         """Waits, with a bound, for an object that is being deleted: only then can it be made anew."""

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.watches import WatchEventKind
+from delegate.engine.clusters.watches import WatchEvent, WatchEventKind
 from delegate.engine.tasks.concurrency import alongside, for_each
 from delegate.engine.tasks.errors import HealthTimeoutError, UnhealthyError
 from delegate.foundation.errors import DelegateError
@@ -163,19 +163,22 @@ class HealthWait:
         keys = [key for key, target in self._targets.items() if (target.type, key.namespace) == place]
         clock_deadline = time.monotonic() + max(0.0, deadline - asyncio.get_running_loop().time()) + _TICK_SECONDS
         try:
-            watch = self._client.watch(resource_type, namespace, labels=self._labels, deadline=clock_deadline)
-            async for event in watch:
-                if event.kind is WatchEventKind.SYNCED:
-                    continue
-                key = ResourceKey(resource_type.group, resource_type.kind, namespace, str(event.object["metadata"]["name"]))
-                if key in self._targets:
-                    self._bodies[key] = None if event.kind is WatchEventKind.DELETED else event.object
-                    self._changed.set()
+            events = self._client.watch(resource_type, namespace, labels=self._labels, deadline=clock_deadline)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if event.kind is not WatchEventKind.SYNCED:
+                        self._take(resource_type, namespace, event)
         except DelegateError as error:
             log.info("wait.watch_refused", kind=str(resource_type.group_kind), namespace=namespace, error=error.message)
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self._get_each(keys)
+            self._changed.set()
+
+    def _take(self, resource_type: ResourceType, namespace: str, event: WatchEvent) -> None:
+        key = ResourceKey(resource_type.group, resource_type.kind, namespace, str(event.object["metadata"]["name"]))
+        if key in self._targets:
+            self._bodies[key] = None if event.kind is WatchEventKind.DELETED else event.object
             self._changed.set()
 
     async def _look_at_pods(self) -> None:
