@@ -170,3 +170,17 @@ def test_tags_and_quotes_mean_what_kubectl_reads(written: str, value: object) ->
     body = load_text(f"apiVersion: e.com/v1\nkind: Sample\nmetadata: {{name: s}}\nspec: {written}\n").manifests[0].body
     assert body["spec"] == value
     assert type(body["spec"]) is type(value)
+
+
+def test_the_last_line_is_ended() -> None:
+    """A block scalar that ends with the file has its line end, as kubectl gives it."""
+    body = load_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: |\n    text").manifests[0].body
+
+    assert body["data"]["a"] == "text\n"
+
+
+def test_a_byte_order_mark_may_stand_before_any_document() -> None:
+    """Files that were put together from marked files read as kubectl reads them."""
+    one = "\ufeffapiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+
+    assert len(load_text(one + "---\n" + one).manifests) == 2

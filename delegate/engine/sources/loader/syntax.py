@@ -25,7 +25,10 @@ def line_of(event: Event) -> int:
 
 
 def check_encoding(data: bytes, file: str) -> bytes:
-    """The bytes without UTF-8 byte order marks before documents. Raises EncodingError, with the offset of the first wrong byte."""
+    """The bytes without UTF-8 byte order marks before documents, and with the last line ended.
+
+    kubectl ends it too, which shows in block scalars. Raises EncodingError, with the offset of the first wrong byte.
+    """
     for mark, name in _WIDE_MARKS.items():
         if data.startswith(mark):
             raise EncodingError(
@@ -42,7 +45,9 @@ def check_encoding(data: bytes, file: str) -> bytes:
             line=line,
         ) from error
     data = data.removeprefix(_BYTE_ORDER_MARK)
-    return _MARKED_DOCUMENT.sub(rb"\1", data) if _BYTE_ORDER_MARK in data else data
+    if _BYTE_ORDER_MARK in data:
+        data = _MARKED_DOCUMENT.sub(rb"\1", data)
+    return data if data.endswith(b"\n") else data + b"\n"
 
 
 def is_lfs_pointer(data: bytes) -> bool:
