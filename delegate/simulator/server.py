@@ -1,6 +1,7 @@
 """The simulated cluster as a server: in process for tests (`Simulator`), or alone (`serve`)."""
 
 import asyncio
+import base64
 import secrets
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from delegate.simulator import bootstrap
 from delegate.simulator.authorization import User, administrator, plain_user
+from delegate.simulator.certificates import make_certificate
 from delegate.simulator.controllers.manager import ControllerManager
 from delegate.simulator.counters import Requests
 from delegate.simulator.faults import Faults
@@ -24,7 +26,7 @@ class Simulator:
     """A cluster in this process. Ready when entered; gone when left.
 
     `url` is its address; `requests` counts what was asked; `faults` makes it misbehave; `speed` is how fast its controllers' time runs
-    (10 is ten times as fast).
+    (10 is ten times as fast). `tls` serves https, by an authority of its own that only its kubeconfigs trust.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Simulator:
         limited_token: str | None = None,
         speed: float = 1.0,
         host: str = "127.0.0.1",
+        tls: bool = False,
     ) -> None:
         self._host = host
+        self._certificate = make_certificate(host) if tls else None
         self._port = port
         self.admin_token = admin_token or secrets.token_urlsafe(24)
         self.limited_token = limited_token or secrets.token_urlsafe(24)
@@ -62,10 +66,10 @@ class Simulator:
         bootstrap.populate(self.registry)
         self._runner = web.ServerRunner(web.Server(self._handlers.handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._certificate.context if self._certificate else None)
         await site.start()
         self._port = self._runner.addresses[0][1]
-        self.url = f"http://{self._host}:{self._port}"
+        self.url = f"{'https' if self._certificate else 'http'}://{self._host}:{self._port}"
         await self.controllers.start()
         return self
 
@@ -93,7 +97,8 @@ class Simulator:
     def kubeconfig(self, *, token: str | None = None, context: str = "simulator") -> str:
         """A kubeconfig for the administrator, or for whose token is given, as YAML."""
         user = {"name": context, "user": {"token": token or self.admin_token}}
-        cluster = {"name": context, "cluster": {"server": self.url}}
+        trust = {"certificate-authority-data": base64.b64encode(self._certificate.authority).decode()} if self._certificate else {}
+        cluster = {"name": context, "cluster": {"server": self.url, **trust}}
         body = {
             "apiVersion": "v1",
             "kind": "Config",

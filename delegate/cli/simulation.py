@@ -1,0 +1,87 @@
+"""`delegate simulator`: the simulated cluster alone, for trying things out and for other programs' tests."""
+
+import os
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+
+from delegate.cli.exits import ExitCode
+from delegate.cli.extras import require_extra
+from delegate.cli.loops import run_async
+from delegate.cli.options import with_settings
+from delegate.foundation.errors import Category, DelegateError
+from delegate.foundation.lifecycle.signals import stop_on_signals
+from delegate.foundation.lifecycle.stops import StopRequests
+from delegate.foundation.settings.loading import Loaded
+from delegate.foundation.settings.programs import LocalSettings
+
+
+class SimulatorStartError(DelegateError):
+    default_code = "input.simulator"
+    category = Category.INPUT
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="On 127.0.0.1; by default any free one.")
+@click.option(
+    "--kubeconfig-out", type=click.Path(path_type=Path, dir_okay=False), metavar="F", help="Writes the administrator's kubeconfig."
+)
+@click.option("--admin-token", metavar="T", help="Token of the administrator; by default a random one.")
+@click.option("--limited-token", metavar="T", help="Token of a user who may do what role bindings give; by default a random one.")
+@click.option("--tls", is_flag=True, help="Serves https, with a certificate of its own that the kubeconfig trusts.")
+@with_settings(LocalSettings)
+def simulator(
+    *,
+    port: int,
+    kubeconfig_out: Path | None,
+    admin_token: str | None,
+    limited_token: str | None,
+    tls: bool,
+    loaded: Loaded[LocalSettings],
+) -> ExitCode:
+    """A Kubernetes API server and its controllers in memory, until Ctrl-C or SIGTERM. What it holds is gone then.
+
+    The first line of standard output has its address, once it answers.
+    """
+    del loaded
+    require_extra("simulator", "kubernetes_validate")
+    return run_async(_simulate(port, kubeconfig_out, admin_token, limited_token, tls=tls))
+
+
+async def _simulate(port: int, kubeconfig_out: Path | None, admin_token: str | None, limited_token: str | None, *, tls: bool) -> ExitCode:
+    from delegate.simulator.server import Simulator  # noqa: PLC0415 - needs the extra that was just looked for
+
+    stops = StopRequests()
+    with stop_on_signals(stops):
+        async with AsyncExitStack() as exits:
+            cluster = Simulator(port, admin_token=admin_token, limited_token=limited_token, tls=tls)
+            try:
+                await exits.enter_async_context(cluster)
+            except OSError as error:
+                raise SimulatorStartError(
+                    f"127.0.0.1:{port} can't be listened on: {error.strerror or error}",
+                    hint="choose another port with --port, or 0 for any",
+                ) from error
+            if kubeconfig_out is not None:
+                _write_private(kubeconfig_out, cluster.kubeconfig())
+            click.echo(cluster.url)
+            sys.stdout.flush()
+            click.echo(
+                f"kubeconfig: {kubeconfig_out}" if kubeconfig_out else "its kubeconfig is written with --kubeconfig-out FILE", err=True
+            )
+            await stops.wait()
+    return ExitCode.DONE
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all: whoever waits for the file finds it complete."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.touch(mode=0o600)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SimulatorStartError(f"{path} can't be written: {error.strerror}", hint="check --kubeconfig-out") from error
