@@ -154,20 +154,21 @@ class SilentProgress:
 
 
 class LineProgress:
-    """One line for each thing worth one."""
+    """One line for each thing worth one, on standard error or output."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, err: bool = True) -> None:
         self._steps = Steps()
+        self._err = err
         self._last = ""
 
     def report(self, event: str, data: JsonObject) -> None:
         line = self._steps.take(event, data, time.monotonic())
         if line and line != self._last:
             self._last = line
-            click.echo(line, err=True)
+            click.echo(line, err=self._err)
 
     def stopping(self) -> None:
-        click.echo("stopping; once more to hurry", err=True)
+        click.echo("stopping; once more to hurry", err=self._err)
 
 
 class LiveProgress:
@@ -216,12 +217,13 @@ class LiveProgress:
 
 
 @contextmanager
-def shown_progress(*, lines: bool) -> Iterator[Progress]:
-    """Progress as fits standard error: redrawn on a terminal, else as lines where those are wanted, else none."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield LineProgress() if lines else SilentProgress()
+def shown_progress(*, lines: bool, err: bool = True) -> Iterator[Progress]:
+    """Progress as fits the stream: redrawn on a terminal, else as lines where those are wanted, else none."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        yield LineProgress(err=err) if lines else SilentProgress()
         return
     from rich.console import Console  # noqa: PLC0415 - only on a terminal
 
-    with LiveProgress(Console(stderr=True)) as live:
+    with LiveProgress(Console(stderr=err)) as live:
         yield live

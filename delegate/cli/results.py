@@ -52,7 +52,7 @@ def show_differences(result: TaskResult, output: Output) -> None:
     for resource in result.resources:
         if resource.action is not Action.UNCHANGED:
             for line in _difference(resource):
-                _echo(line)
+                echo(line)
     _show_words(result)
 
 
@@ -101,11 +101,11 @@ def _show_objects(result: TaskResult) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for resource, (action, health, name) in zip(shown, rows, strict=True):
         coloured = click.style(action.ljust(widths[0]), fg=_COLOURS.get(resource.action))
-        _echo(f"{coloured}  {health.ljust(widths[1])}  {name}")
+        echo(f"{coloured}  {health.ljust(widths[1])}  {name}")
         for line in _changes(resource.changes):
-            _echo(f"    {line}")
+            echo(f"    {line}")
         if resource.health.status not in _WELL and (resource.health.message or resource.health.reason):
-            _echo(f"    {resource.health.message or resource.health.reason}")
+            echo(f"    {resource.health.message or resource.health.reason}")
 
 
 def _changes(changes: tuple[Change, ...]) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _show_words(result: TaskResult) -> None:
         _show_error(error)
     if not result.errors and result.outcome is not Outcome.SUCCEEDED:
         click.echo(f"error: {redact(result.message)}", err=True)
-    _echo(_summary(result))
+    echo(_summary(result))
 
 
 def _show_error(error: ErrorDetail) -> None:
@@ -177,6 +177,6 @@ def _summary(result: TaskResult) -> str:
     return f"{head}: {'; '.join(words)}"
 
 
-def _echo(line: str) -> None:
+def echo(line: str) -> None:
     """Colours are for a terminal whose owner didn't say otherwise (no-color.org)."""
     click.echo(line, color=False if os.environ.get("NO_COLOR") or not sys.stdout.isatty() else None)
