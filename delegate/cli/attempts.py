@@ -4,11 +4,11 @@ The first Ctrl-C (or SIGTERM) stops the attempt in order: it says what was done 
 """
 
 import asyncio
-import os
 import uuid
 from dataclasses import dataclass
 
 from delegate.cli.contexts import ChosenCluster
+from delegate.cli.environments import child_environment
 from delegate.cli.loops import run_async
 from delegate.cli.outputs import CommandInterruptedError
 from delegate.cli.progress import Progress
@@ -83,7 +83,6 @@ async def _pass_on(stops: StopRequests, signal: StopSignal, run: "asyncio.Task[T
 def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
     rules = ProxyRules.from_settings(settings.network)
     retrying = Retrying.from_settings(settings.retry)
-    environment = {**os.environ, **rules.environment()}
     return build_engine(
         cache_dir=settings.workspace.cache_dir,
         clusters=ClusterSettings(
@@ -91,6 +90,6 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         ),
         retrying=retrying,
         allow_local=True,
-        environment=environment,
+        environment=child_environment(settings.network),
         proxy_for=rules.address_for,
     )

@@ -2,11 +2,11 @@
 
 import asyncio
 import enum
-import os
 import sys
 
 import click
 
+from delegate.cli.environments import child_environment
 from delegate.cli.locations import source_of
 from delegate.cli.loops import run_async
 from delegate.cli.options import with_settings
@@ -14,7 +14,6 @@ from delegate.cli.outputs import print_json
 from delegate.foundation.redaction import redact
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import LocalSettings
-from delegate.foundation.settings.proxies import ProxyRules
 from delegate.model.tasks import Source
 
 _SECONDS = 600.0
@@ -59,8 +58,7 @@ def render(*, location: str, revision: str, path: str, output: Form, loaded: Loa
 async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
 
-    environment = {**os.environ, **ProxyRules.from_settings(settings.network).environment()}
-    sources = Sources(cache_dir=settings.workspace.cache_dir, allow_local=True, environment=environment)
+    sources = Sources(cache_dir=settings.workspace.cache_dir, allow_local=True, environment=child_environment(settings.network))
     async with asyncio.timeout(_SECONDS):
         revision = await sources.resolve(source, timeout=_SECONDS)
         rendered = await sources.render(source, revision, timeout=_SECONDS)
