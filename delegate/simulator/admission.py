@@ -11,7 +11,7 @@ from delegate.simulator.registry import Registry, annotations_of
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-def admit_create(registry: Registry, resource: Resource, namespace: str, body: JsonObject, user: str) -> None:
+def admit_create(registry: Registry, resource: Resource, namespace: str, body: JsonObject) -> None:
     """Raises what the namespace's life cycle refuses; fills in what admission plug-ins fill in."""
     if resource.namespaced:
         _check_namespace(registry, resource, namespace, body)
@@ -20,10 +20,6 @@ def admit_create(registry: Registry, resource: Resource, namespace: str, body: J
             _default_class(registry, body)
         case "", "Pod":
             _default_account(body)
-
-
-def admit_update(registry: Registry, resource: Resource, body: JsonObject, old: JsonObject) -> None:
-    """Nothing is refused on updates so far."""
 
 
 def _check_namespace(registry: Registry, resource: Resource, namespace: str, body: JsonObject) -> None:

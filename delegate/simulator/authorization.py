@@ -69,6 +69,9 @@ class Authorizer:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def now(self) -> str:
+        return self._registry.now()
+
     def allows(self, user: User, wanted: Attributes) -> bool:
         if MASTERS in user.groups:
             return True

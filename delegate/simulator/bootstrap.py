@@ -1,9 +1,9 @@
 """What a cluster holds from the start: namespaces, a node, the administrator's role."""
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import writes
 from delegate.simulator.registry import Registry
-from delegate.simulator.writes import Options
+from delegate.simulator.storing import Options
+from delegate.simulator.writes import Write
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "simulated-node"
@@ -60,4 +60,4 @@ def node() -> JsonObject:
 def _create(registry: Registry, group: str, kind: str, namespace: str, body: JsonObject) -> None:
     resource = registry.kind(group, kind)
     if registry.get(resource, namespace, body["metadata"]["name"]) is None:
-        writes.create(registry, resource, namespace, {"apiVersion": resource.api_version, "kind": kind, **body}, _SERVER)
+        Write(registry, resource, namespace, options=_SERVER).create({"apiVersion": resource.api_version, "kind": kind, **body})

@@ -117,3 +117,13 @@ def paths(node: FieldSet, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]
             out.append(here)
         out.extend(paths(node[key], here))
     return out
+
+
+def has(node: FieldSet, path: tuple[str, ...]) -> bool:
+    """Whether a path is a member."""
+    for element in path:
+        below = node.get(element)
+        if below is None:
+            return False
+        node = below
+    return is_member(node)

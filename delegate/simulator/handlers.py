@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -19,8 +18,9 @@ from delegate.simulator.kinds import Resource
 from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
 from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, read_yaml, truthy
+from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.watches import Watch
-from delegate.simulator.writes import Options, Outcome
+from delegate.simulator.writes import Write
 
 log = structlog.get_logger()
 JSON = "application/json"
@@ -187,9 +187,9 @@ class Handlers:
             await response.write_eof()
         return response
 
-    def _options(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Options:
+    def _write(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, data: bytes) -> Outcome:
         query = request.query
-        return Options(
+        options = Options(
             manager=manager_of(query, request.headers.get("User-Agent", "")),
             force=truthy(query["force"]) if "force" in query else False,
             dry_run=is_dry_run(query),
@@ -197,60 +197,29 @@ class Handlers:
             subresource=info.subresource,
             user=user.name,
         )
-
-    def _write(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, data: bytes) -> Outcome:
-        options = self._options(request, info, user)
-        namespace = info.namespace if resource.namespaced else ""
         if info.verb == "create":
-            return self._create(resource, info, namespace, read_json(data), options, user)
-        kind = request.content_type
+            return self._create(resource, info, read_json(data), options, user)
+        write = Write(self.registry, resource, info.namespace, info.name, options=options)
         if info.verb == "update":
-            body = _object(read_json(data))
-            if info.subresource == "scale":
-                return scales.write_scale(self.registry, resource, self._live(resource, info), body, options, applied=False)
-            if info.subresource == "finalize":
-                return subresources.finalize(self.registry, resource, info.name, body, options)
-            return writes.replace(self.registry, resource, namespace, info.name, body, options)
-        return self._patch(resource, info, namespace, kind, data, options, given=request.query.get("fieldManager"))
-
-    def _patch(
-        self, resource: Resource, info: RequestInfo, namespace: str, kind: str, data: bytes, options: Options, *, given: str | None
-    ) -> Outcome:
-        if kind == writes.APPLY_PATCH:
-            if not given:
+            return _replaced(write, read_json(data))
+        if request.content_type == writes.APPLY_PATCH:
+            if not query.get("fieldManager"):
                 cause = statuses.required("fieldManager", "is required for apply patch")
                 raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-            config = read_json(data)
-            if info.subresource == "scale":
-                return scales.write_scale(self.registry, resource, self._live(resource, info), _object(config), options, applied=True)
-            return writes.apply(self.registry, resource, namespace, info.name, config, options)
-        known = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_PATCH)
-        if kind not in known or (kind == writes.STRATEGIC_PATCH and resource.custom):
-            raise statuses.StatusError(415, "415: Unsupported Media Type", reason="UnsupportedMediaType", details={})
-        if options.force:
-            cause = statuses.forbidden_value("force", "may not be specified for non-apply patch")
-            raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        patch = _decoded_patch(data)
-        if info.subresource == "scale":
-            return scales.patch_scale(self.registry, resource, self._live(resource, info), kind, patch, options)
-        return writes.patch(self.registry, resource, namespace, info.name, kind, patch, options)
+            return _applied(write, read_json(data))
+        return _patched(write, request.content_type, data)
 
-    def _live(self, resource: Resource, info: RequestInfo) -> Any:
-        stored = self.registry.get(resource, info.namespace if resource.namespaced else "", info.name)
-        if stored is None:
-            raise statuses.not_found(resource.plural, resource.group, info.name)
-        return stored
-
-    def _create(self, resource: Resource, info: RequestInfo, namespace: str, body: Any, options: Options, user: User) -> Outcome:
+    def _create(self, resource: Resource, info: RequestInfo, body: Any, options: Options, user: User) -> Outcome:
         body = _object(body)
         if info.subresource:
             return subresources.create(self.registry, resource, info, body, options)
         if "get" not in resource.verbs and "list" not in resource.verbs and resource.kind != "Binding":
-            made = reviews.answer(resource, body, user, self.authorizer, self.users, options.manager, self.registry.now())
-            return Outcome(made, created=True)
+            asker = reviews.Asker(user, options.manager)
+            return Outcome(reviews.answer(resource, body, asker, self.authorizer, self.users), created=True)
+        namespace = info.namespace
         if resource.namespaced and not namespace:
             namespace = (body.get("metadata") or {}).get("namespace") or "default"
-        return writes.create(self.registry, resource, namespace, body, options)
+        return Write(self.registry, resource, namespace, options=options).create(body)
 
     def _delete(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, data: bytes) -> web.Response:
         options = _delete_options(request, data)
@@ -268,6 +237,36 @@ class Handlers:
             if selection.matches(writes.as_version(stored, resource)):
                 deletions.delete(self.registry, resource, stored.namespace, stored.name, options)
         return answer
+
+
+def _replaced(write: Write, data: Any) -> Outcome:
+    body = _object(data)
+    match write.options.subresource:
+        case "scale":
+            return scales.write_scale(write, body, applied=False)
+        case "finalize":
+            return subresources.finalize(write, body)
+        case _:
+            return write.replace(body)
+
+
+def _applied(write: Write, config: Any) -> Outcome:
+    if write.options.subresource == "scale":
+        return scales.write_scale(write, _object(config), applied=True)
+    return write.apply(config)
+
+
+def _patched(write: Write, kind: str, data: bytes) -> Outcome:
+    known = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_PATCH)
+    if kind not in known or (kind == writes.STRATEGIC_PATCH and write.resource.custom):
+        raise statuses.StatusError(415, "415: Unsupported Media Type", reason="UnsupportedMediaType", details={})
+    if write.options.force:
+        cause = statuses.forbidden_value("force", "may not be specified for non-apply patch")
+        raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
+    patch = _decoded_patch(data)
+    if write.options.subresource == "scale":
+        return scales.patch_scale(write, kind, patch)
+    return write.patch(kind, patch)
 
 
 def _is_stored(outcome: Outcome, resource: Resource) -> bool:
@@ -329,6 +328,3 @@ def _refused(error: statuses.StatusError) -> web.Response:
         return web.Response(text=error.message, status=error.status, headers=error.headers)
     body = msgspec.json.encode(error.body())
     return web.Response(body=body, status=error.status, headers={"Content-Type": JSON, **error.headers})
-
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

@@ -47,10 +47,13 @@ class Manager(NamedTuple):
         return text
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, frozen=True):
+    """What a manager owns, as of when. `ordered` says that the set is in the order in which it is written."""
+
     api_version: str
     time: str
     fields: FieldSet
+    ordered: bool = False
 
 
 Managers = dict[Manager, Entry]
@@ -91,7 +94,7 @@ def read(entries: Any) -> Managers | None:
         if operation not in ("Apply", "Update") or not version:
             return None
         name = Manager(entry.get("manager", ""), operation, "" if operation == "Apply" else version, entry.get("subresource", ""))
-        found[name] = Entry(version, entry.get("time") or "", entry.get("fieldsV1") or {})
+        found[name] = Entry(version, entry.get("time") or "", entry.get("fieldsV1") or {}, ordered=True)
     return found
 
 
@@ -105,7 +108,7 @@ def write(managers: Managers) -> list[JsonObject]:
         body: JsonObject = {"manager": manager.name, "operation": manager.operation, "apiVersion": entry.api_version}
         if entry.time:
             body["time"] = entry.time
-        body |= {"fieldsType": "FieldsV1", "fieldsV1": fieldsets.ordered(entry.fields)}
+        body |= {"fieldsType": "FieldsV1", "fieldsV1": entry.fields if entry.ordered else fieldsets.ordered(entry.fields)}
         if manager.subresource:
             body["subresource"] = manager.subresource
         entries.append(body)
@@ -153,14 +156,16 @@ def without_entries(body: JsonObject) -> JsonObject:
     return {**body, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
 
-def update(live: JsonObject, new: JsonObject, managers: Managers, manager: Manager, rules: Rules, now: str) -> Managers:
+def update(live: JsonObject, new: JsonObject, managers: Managers, manager: Manager, rules: Rules, *, now: str) -> Managers:
     """Who owns what after `manager` wrote `new` over `live` (any write but an apply)."""
     difference = merging.compare(without_entries(live), without_entries(new), rules.type)
     changed = difference.changed()
     after: Managers = {}
+    lost = fieldsets.union(changed, difference.removed)
     for name, entry in managers.items():
-        fields = fieldsets.difference(fieldsets.difference(entry.fields, changed), difference.removed)
-        if fields:
+        if not lost or not fieldsets.intersection(entry.fields, lost):
+            after[name] = entry
+        elif fields := fieldsets.difference(entry.fields, lost):
             after[name] = Entry(entry.api_version, entry.time, fields)
     taken = rules.owned(changed)
     if taken:
@@ -182,17 +187,25 @@ def _cap(managers: Managers) -> None:
         updaters = sorted((item for item in managers.items() if item[0].operation == "Update"), key=lambda item: item[1].time)
 
 
-def apply(
-    live: JsonObject | None, config: JsonObject, managers: Managers, manager: Manager, rules: Rules, now: str, *, force: bool
-) -> tuple[JsonObject | None, Managers]:
-    """The object after `manager` applied `config`, None where the object itself is unchanged, and who owns what then.
+class Applier(msgspec.Struct, frozen=True):
+    """Who applies what kind of object, when, and whether fields of others may be taken."""
+
+    manager: Manager
+    rules: Rules
+    now: str
+    force: bool = False
+
+
+def apply(live: JsonObject | None, config: JsonObject, managers: Managers, applier: Applier) -> tuple[JsonObject | None, Managers]:
+    """The object after `config` was applied, None where the object itself is unchanged, and who owns what then.
 
     Raises `TypingError` for a config that doesn't fit the schema, `OwnedElsewhereError` for conflicts.
     """
+    rules, manager = applier.rules, applier.manager
     whole = merging.field_set(config, rules.type)
     fields = rules.owned(whole)
     if live is None:
-        return config, {manager: Entry(rules.api_version, now, fields)}
+        return config, {manager: Entry(rules.api_version, applier.now, fields)}
     last = managers.get(manager)
     live = without_entries(live)
     merged = merging.merge(live, config, rules.type)
@@ -201,24 +214,25 @@ def apply(
     if last is not None and not fieldsets.is_subset(last.fields, fields):
         merged = _prune(merged, [whole, *(entry.fields for entry in after.values())], last.fields, rules)
     if merged is not live:
-        after = _take(live, merged, after, manager, rules, force=force)
+        after = _take(live, merged, after, applier)
     after = {name: entry for name, entry in after.items() if entry.fields}
     if merged is live or merged == live:
         return None, after
     if manager in after:
-        after[manager] = Entry(rules.api_version, now, fields)
+        after[manager] = Entry(rules.api_version, applier.now, fields)
     return merged, after
 
 
-def _take(live: JsonObject, merged: JsonObject, managers: Managers, manager: Manager, rules: Rules, *, force: bool) -> Managers:
-    difference = merging.compare(live, merged, rules.type)
+def _take(live: JsonObject, merged: JsonObject, managers: Managers, applier: Applier) -> Managers:
+    manager = applier.manager
+    difference = merging.compare(live, merged, applier.rules.type)
     changed = difference.changed()
     conflicts = {
         name: found
         for name, entry in managers.items()
         if name != manager and changed and (found := fieldsets.intersection(entry.fields, changed))
     }
-    if conflicts and not force:
+    if conflicts and not applier.force:
         raise OwnedElsewhereError([(name, path) for name in sorted(conflicts) for path in fieldsets.paths(conflicts[name])])
     after = {}
     for name, entry in managers.items():

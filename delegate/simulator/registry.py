@@ -27,6 +27,7 @@ class Registry:
         self._served: dict[tuple[str, str], dict[str, Resource]] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
         self._empty_status: dict[tuple[str, str, str], JsonObject] = {}
+        self.events: dict[tuple[str, str, str], str] = {}
         self.groups: list[str] = []
         for resource in built_in():
             self._serve(resource)

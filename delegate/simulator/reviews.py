@@ -1,5 +1,7 @@
 """Access reviews and token reviews: answered, never stored."""
 
+import msgspec
+
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.authorization import MASTERS, Attributes, Authorizer, User
@@ -21,9 +23,16 @@ _EVERYONES_PATHS: list[JsonObject] = [
 ]  # fmt: skip
 
 
-def answer(
-    resource: Resource, body: JsonObject, user: User, authorizer: Authorizer, users: dict[str, User], manager: str, now: str
-) -> JsonObject:
+class Asker(msgspec.Struct, frozen=True):
+    """Who sent a review, and as which field manager."""
+
+    user: User
+    manager: str
+
+
+def answer(resource: Resource, body: JsonObject, asker: Asker, authorizer: Authorizer, users: dict[str, User]) -> JsonObject:
+    """The review with its status; raises a 422 where it asks for nothing."""
+    user, now = asker.user, authorizer.now()
     spec = body.get("spec") or {}
     made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     match resource.kind:
@@ -44,9 +53,9 @@ def answer(
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         cause = statuses.invalid_value("spec.resourceAttributes", None, text)
         raise statuses.invalid(resource.kind, resource.group, "", [cause])
-    fields = {f"f:{key}": {} for key in sorted(spec.get("resourceAttributes") or ())}
+    fields: JsonObject = {f"f:{key}": {} for key in sorted(spec.get("resourceAttributes") or ())}
     owned = {"f:spec": {"f:resourceAttributes": {".": {}, **fields}}} if fields else {"f:spec": {}}
-    entry = {"manager": manager, "operation": "Update", "apiVersion": resource.api_version, "time": now, "fieldsType": "FieldsV1"}
+    entry = {"manager": asker.manager, "operation": "Update", "apiVersion": resource.api_version, "time": now, "fieldsType": "FieldsV1"}
     made["metadata"] = {"managedFields": [{**entry, "fieldsV1": owned}]}
     return {**made, "spec": spec, "status": {"allowed": authorizer.allows(subject, _wanted(spec))}}
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import fieldsets, ownership, patches, statuses, writes
+from delegate.simulator import fieldsets, ownership, patches, statuses, storing
 from delegate.simulator.kinds import Resource
-from delegate.simulator.ownership import Entry, Manager
-from delegate.simulator.registry import Registry
+from delegate.simulator.ownership import Entry, Manager, Managers
 from delegate.simulator.selectors import shown_selector
 from delegate.simulator.store import Stored
-from delegate.simulator.writes import Options, Outcome
+from delegate.simulator.storing import Outcome
+from delegate.simulator.writes import JSON_PATCH, Write, as_version
 
 
 def _paths(resource: Resource) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -25,14 +25,13 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
 def scale_of(resource: Resource, body: JsonObject) -> JsonObject:
     """The Scale of an object."""
     spec_path, status_path, selector_path = _paths(resource)
-    metadata = {
-        key: body["metadata"][key]
-        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        if key in body["metadata"]
-    }
+    metadata = {key: body["metadata"][key] for key in _SHOWN if key in body["metadata"]}
     spec: JsonObject = {}
     replicas = _at(body, spec_path)
     if replicas:
@@ -47,13 +46,10 @@ def scale_of(resource: Resource, body: JsonObject) -> JsonObject:
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
 
 
-def write_scale(registry: Registry, resource: Resource, live: Stored, scale: JsonObject, options: Options, *, applied: bool) -> Outcome:
+def write_scale(write: Write, scale: JsonObject, *, applied: bool) -> Outcome:
     """Stores the replicas of a Scale in its object; the outcome's body is the new Scale."""
-    metadata = scale.get("metadata") or {}
-    if metadata.get("name", live.name) != live.name:
-        raise statuses.bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({live.name})")
-    if metadata.get("resourceVersion", str(live.version)) != str(live.version):
-        raise statuses.modified(resource.plural, resource.group, live.name)
+    resource, live = write.resource, write.live()
+    _check(write, live, scale.get("metadata") or {})
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise statuses.bad_request("the replicas of a scale are a number")
@@ -65,12 +61,29 @@ def write_scale(registry: Registry, resource: Resource, live: Stored, scale: Jso
     managers = ownership.read(body["metadata"].get("managedFields")) or {}
     changed = _at(body, path) != replicas
     if changed or applied:
-        managers = _moved(resource, managers, path, options, applied=applied, changed=changed)
+        managers = _moved(write, managers, applied=applied, changed=changed)
     _put(body, path, replicas)
-    warnings: list[str] = []
-    decoded = writes.decode(registry, resource, body, options, warnings, report=False)
-    outcome = writes.store_update(registry, resource, live, decoded, ownership.write(managers), options, warnings)
-    return Outcome(scale_of(resource, outcome.body), warnings=warnings, stored=outcome.stored)
+    outcome = storing.update(write, live, write.decode(body, report=False), ownership.write(managers))
+    return Outcome(scale_of(resource, outcome.body), warnings=write.warnings, stored=outcome.stored)
+
+
+def _check(write: Write, live: Stored, metadata: JsonObject) -> None:
+    if metadata.get("name", live.name) != live.name:
+        raise statuses.bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({live.name})")
+    if metadata.get("resourceVersion", str(live.version)) != str(live.version):
+        raise statuses.modified(write.resource.plural, write.resource.group, live.name)
+
+
+def patch_scale(write: Write, kind: str, patch: Any) -> Outcome:
+    """PATCH of a Scale, of the kinds that need an existing object."""
+    current = scale_of(write.resource, as_version(write.live(), write.resource))
+    if kind == JSON_PATCH:
+        patched = patches.json_patch(current, patch)
+    elif isinstance(patch, dict):
+        patched = patches.merge_patch(current, patch)
+    else:
+        raise statuses.bad_request("error decoding patch: the patch of a scale is an object")
+    return write_scale(write, patched, applied=False)
 
 
 def _put(body: JsonObject, path: tuple[str, ...], value: Any) -> None:
@@ -79,15 +92,14 @@ def _put(body: JsonObject, path: tuple[str, ...], value: Any) -> None:
     body[path[-1]] = value
 
 
-def _moved(
-    resource: Resource, managers: ownership.Managers, path: tuple[str, ...], options: Options, *, applied: bool, changed: bool
-) -> ownership.Managers:
+def _moved(write: Write, managers: Managers, *, applied: bool, changed: bool) -> Managers:
     """Ownership after a write: the replicas leave other entries where they changed; an apply conflicts unless it is forced."""
+    resource, options = write.resource, write.options
     taken: fieldsets.FieldSet = {}
-    elements = tuple(f"f:{key}" for key in path)
+    elements = tuple(f"f:{key}" for key in _paths(resource)[0])
     fieldsets.insert(taken, elements)
     mine = Manager(options.manager, "Apply" if applied else "Update", "" if applied else resource.api_version, "scale")
-    owners = [name for name, entry in managers.items() if name != mine and fieldsets.intersection(entry.fields, taken)]
+    owners = [name for name, entry in managers.items() if name != mine and fieldsets.has(entry.fields, elements)]
     if applied and changed and owners and not options.force:
         raise ownership.OwnedElsewhereError([(name, elements) for name in sorted(owners)]).status()
     after = {}
@@ -97,15 +109,3 @@ def _moved(
             after[name] = Entry(entry.api_version, entry.time, fields)
     after[mine] = Entry(resource.api_version, "", taken)
     return after
-
-
-def patch_scale(registry: Registry, resource: Resource, live: Stored, kind: str, patch: Any, options: Options) -> Outcome:
-    """PATCH of a Scale, of the kinds that need an existing object."""
-    current = scale_of(resource, writes.as_version(live, resource))
-    if kind == writes.JSON_PATCH:
-        patched = patches.json_patch(current, patch)
-    elif isinstance(patch, dict):
-        patched = patches.merge_patch(current, patch)
-    else:
-        raise statuses.bad_request("error decoding patch: the patch of a scale is an object")
-    return write_scale(registry, resource, live, patched, options, applied=False)

@@ -7,7 +7,7 @@ its bytes. Each table keeps its last changes; who asks for older ones is told th
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,14 @@ LOGGED_CHANGES = 10_000
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 StorageKey = tuple[str, str]
+
+
+class Place(NamedTuple):
+    """Where an object is."""
+
+    table: StorageKey
+    namespace: str
+    name: str
 
 
 class Stored:
@@ -125,6 +133,11 @@ class Table:
             self._waiting.discard(future)
 
 
+def _owner_uids(body: JsonObject) -> tuple[str, ...]:
+    owners = body["metadata"].get("ownerReferences")
+    return tuple(owner.get("uid", "") for owner in owners) if owners else ()
+
+
 class Store:
     """Every table, and the version counter."""
 
@@ -132,6 +145,8 @@ class Store:
         self.version = 1
         self.tables: dict[StorageKey, Table] = {}
         self.listeners: list[Callable[[StorageKey, Change], None]] = []
+        self._dependents: dict[str, dict[str, Place]] = {}
+        self._places: dict[str, Place] = {}
 
     def table(self, key: StorageKey) -> Table:
         found = self.tables.get(key)
@@ -148,12 +163,44 @@ class Store:
         stored = Stored(namespace, name, body, self.version)
         change = Change(type_, self.version, stored, before)
         table.put(change)
+        self._index(key, change)
         for listener in self.listeners:
             listener(key, change)
         return stored
 
-    def drop(self, key: StorageKey) -> None:
-        self.tables.pop(key, None)
+    def _index(self, key: StorageKey, change: Change) -> None:
+        """Keeps who owns what, and where an object is by its uid."""
+        stored, before = change.stored, change.before
+        owners = _owner_uids(stored.body) if change.type != "DELETED" else ()
+        held = _owner_uids(before.body) if before is not None else ()
+        for uid in held:
+            if uid not in owners:
+                found = self._dependents.get(uid)
+                if found is not None:
+                    found.pop(stored.uid, None)
+                    if not found:
+                        del self._dependents[uid]
+        place = Place(key, stored.namespace, stored.name)
+        for uid in owners:
+            self._dependents.setdefault(uid, {})[stored.uid] = place
+        if change.type == "DELETED":
+            self._places.pop(stored.uid, None)
+        elif change.type == "ADDED":
+            self._places[stored.uid] = place
+
+    def by_uid(self, uid: str) -> tuple[StorageKey, Stored] | None:
+        """The object with a uid, wherever it is."""
+        place = self._places.get(uid)
+        return self._at(uid, place) if place is not None else None
+
+    def dependents(self, uid: str) -> list[tuple[StorageKey, Stored]]:
+        """The objects that name a uid among their owners."""
+        found = (self._at(own, place) for own, place in list(self._dependents.get(uid, {}).items()))
+        return [item for item in found if item is not None]
+
+    def _at(self, uid: str, place: Place) -> tuple[StorageKey, Stored] | None:
+        stored = self.table(place.table).get(place.namespace, place.name)
+        return (place.table, stored) if stored is not None and stored.uid == uid else None
 
     def everything(self) -> Iterator[tuple[StorageKey, Stored]]:
         for key, table in self.tables.items():

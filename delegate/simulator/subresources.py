@@ -5,11 +5,12 @@ import datetime as dt
 from aiohttp import web
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import deletions, statuses, writes
+from delegate.simulator import deletions, statuses
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry, annotations_of
 from delegate.simulator.requests import RequestInfo
-from delegate.simulator.writes import Options, Outcome
+from delegate.simulator.storing import Options, Outcome
+from delegate.simulator.writes import Write
 
 LOG_ANNOTATION = "simulator.delegate.dev/log"
 """What a pod's containers print, where somebody cares."""
@@ -74,20 +75,15 @@ def _token(registry: Registry, info: RequestInfo, body: JsonObject) -> Outcome:
     return Outcome(made, created=True)
 
 
-def finalize(registry: Registry, resource: Resource, name: str, body: JsonObject, options: Options) -> Outcome:
+def finalize(write: Write, body: JsonObject) -> Outcome:
     """PUT of a namespace's `finalize`: the one way to change its spec's finalizers."""
-    live = registry.get(resource, "", name)
-    if live is None:
-        raise statuses.not_found(resource.plural, resource.group, name)
+    live, resource = write.live(), write.resource
     changed = live.copy()
     changed["spec"] = body.get("spec") or {}
-    if options.dry_run:
+    if write.options.dry_run:
         return Outcome(changed)
     if deletions.is_released(resource, changed):
-        deletions.remove(registry, resource, live, changed)
+        deletions.remove(write.registry, resource, live, changed)
         return Outcome(changed)
-    stored = registry.store.commit(resource.storage, "MODIFIED", live.namespace, live.name, changed)
+    stored = write.registry.store.commit(resource.storage, "MODIFIED", live.namespace, live.name, changed)
     return Outcome(stored.body, stored=stored)
-
-
-__all__ = ["create", "evict", "finalize", "read", "writes"]

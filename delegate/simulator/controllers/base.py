@@ -6,15 +6,19 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import deletions, statuses, writes
+from delegate.simulator import deletions, statuses
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import SUFFIX_ALPHABET, Registry
 from delegate.simulator.store import Change, StorageKey, Stored
-from delegate.simulator.writes import Options
+from delegate.simulator.storing import Options
+from delegate.simulator.writes import Write
 
 MANAGER = "kube-controller-manager"
 TIME = "%Y-%m-%dT%H:%M:%SZ"
+REMEMBERED_EVENTS = 10_000
+"""Events that are counted up instead of written again."""
+
 Key = tuple[str, str]
 """Namespace and name of what a controller is to look at."""
 
@@ -50,21 +54,25 @@ class Controller:
 
     def owned(self, group: str, kind: str, owner: Stored) -> list[Stored]:
         """The objects of a kind in the owner's namespace that it controls."""
-        items = self.registry.items(self.resource(group, kind), owner.namespace)
-        return [item for item in items if (found := controller_of(item.body)) and found["uid"] == owner.uid]
+        table = self.resource(group, kind).storage
+        return [
+            item
+            for place, item in self.store.dependents(owner.uid)
+            if place == table and (found := controller_of(item.body)) and found["uid"] == owner.uid
+        ]
 
     def create(self, group: str, kind: str, namespace: str, body: JsonObject) -> Stored:
         resource = self.resource(group, kind)
         whole = {"apiVersion": resource.api_version, "kind": kind, **body}
-        stored = writes.create(self.registry, resource, namespace, whole, Options(manager=MANAGER, user="system:" + MANAGER)).stored
+        stored = Write(self.registry, resource, namespace, options=Options(manager=MANAGER)).create(whole).stored
         assert stored is not None
         return stored
 
     def update(self, stored: Stored, group: str, kind: str, body: JsonObject, *, status: bool = False) -> Stored:
         """Replaces an object (or its status) with a changed copy; raises a conflict where it has moved on."""
         resource = self.resource(group, kind)
-        options = Options(manager=MANAGER, subresource="status" if status else "", user="system:" + MANAGER)
-        return writes.replace(self.registry, resource, stored.namespace, stored.name, body, options).stored or stored
+        options = Options(manager=MANAGER, subresource="status" if status else "")
+        return Write(self.registry, resource, stored.namespace, stored.name, options=options).replace(body).stored or stored
 
     def update_status(self, stored: Stored, group: str, kind: str, status: JsonObject) -> Stored:
         """Writes a status where it differs from what is stored."""
@@ -86,14 +94,14 @@ class Controller:
         """Writes an Event about an object, or counts one that is there already."""
         namespace = about.namespace or "default"
         events = self.registry.store.table(("", "events"))
-        for event in events.items(namespace):
-            body = event.body
-            if body["involvedObject"].get("uid") == about.uid and body.get("reason") == reason and body.get("message") == message:
-                changed = event.copy()
-                changed["count"] = changed.get("count", 1) + 1
-                changed["lastTimestamp"] = self.registry.now()
-                self.update(event, "", "Event", changed)
-                return
+        said = self.registry.events
+        held = events.get(namespace, said.get((about.uid, reason, message), ""))
+        if held is not None:
+            changed = held.copy()
+            changed["count"] = changed.get("count", 1) + 1
+            changed["lastTimestamp"] = self.registry.now()
+            self.update(held, "", "Event", changed)
+            return
         involved = {
             "kind": about.body["kind"],
             "namespace": about.namespace,
@@ -123,6 +131,9 @@ class Controller:
             self.create("", "Event", namespace, body)
         except statuses.StatusError:
             return  # events are a courtesy: a terminating namespace takes none
+        if len(said) >= REMEMBERED_EVENTS:
+            said.clear()
+        said[about.uid, reason, message] = name
 
     def seconds_since(self, text: str) -> float:
         return (self.registry.clock() - moment(text)).total_seconds()

@@ -159,7 +159,7 @@ def _owners(owners: Any) -> list[Cause]:
     return causes
 
 
-def validate_update(resource: Resource, body: JsonObject, old: JsonObject) -> list[Cause]:
+def validate_update(body: JsonObject, old: JsonObject) -> list[Cause]:
     """The rules for metadata of a changed object."""
     new_metadata, old_metadata = body["metadata"], old["metadata"]
     if new_metadata is old_metadata:
