@@ -9,7 +9,6 @@ from delegate.engine.clusters import errors
 from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
 from delegate.model.resources import JsonObject, ResourceType
 
-
 _NO_OBJECTS_VERSION = "1"
 """Of the empty store; a server-side apply that names it creates what is not there and answers 409 for what is (seen with 1.36)."""
 
@@ -39,14 +38,17 @@ async def apply_guarded(
     wanted = guarded(body, uid, resource_version)
     try:
         return await client.apply(type, wanted, dry_run=dry_run, force=force, manager=manager, metadata_only=metadata_only)
-    except errors.StaleObjectError as error:
-        current = await _uid_of(client, type, body)
-        if current == uid:
+    except (errors.StaleObjectError, errors.FieldManagerConflictError) as error:
+        current = await _metadata_of(client, type, body)
+        if current.get("uid") != uid:
+            words = "was deleted and created again" if current else "was deleted"
+            message = f"{error.object} {words} since it was planned"
+            raise errors.RecreatedObjectError(message, hint="plan it anew", object=error.object) from error
+        if current.get("resourceVersion") == resource_version or isinstance(error, errors.StaleObjectError):
             raise
-        words = "was deleted and created again" if current else "was deleted"
-        raise errors.RecreatedObjectError(
-            f"{error.object} {words} since it was planned", hint="plan it anew", object=error.object
-        ) from error
+        # A server looks for conflicts before it looks at the version: this one is news, and a new plan tells it properly.
+        message = f"{error.object} changed since it was planned"
+        raise errors.StaleObjectError(message, hint="plan it anew", object=error.object) from error
 
 
 async def apply_new(
@@ -57,10 +59,11 @@ async def apply_new(
     return await client.apply(type, {**body, "metadata": metadata}, force=force, metadata_only=metadata_only)
 
 
-async def _uid_of(client: ApiClient, type: ResourceType, body: JsonObject) -> str:
+async def _metadata_of(client: ApiClient, type: ResourceType, body: JsonObject) -> JsonObject:
     metadata = body.get("metadata") or {}
     try:
         current = await client.get_metadata(type, str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
     except errors.NotFoundError:
-        return ""
-    return str((current.get("metadata") or {}).get("uid") or "")
+        return {}
+    found: JsonObject = current["metadata"]
+    return found

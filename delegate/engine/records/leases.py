@@ -9,7 +9,8 @@ renewal came through for two thirds of its life: earlier than anybody else may t
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import datetime as dt
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import structlog
@@ -22,7 +23,6 @@ from delegate.foundation.clocks import Clock
 from delegate.model.inventory import inventory_name
 from delegate.model.leases import (
     LEASE_SECONDS,
-    RENEW_SECONDS,
     Hold,
     Observation,
     Take,
@@ -43,7 +43,8 @@ LEASE = ResourceType(group="coordination.k8s.io", version="v1", kind="Lease", pl
 _LOOK_SECONDS = 1.0
 """How often somebody else's Lease is looked at while we wait for it."""
 _RETRY_SECONDS = 1.0
-_RELEASE_SECONDS = 5.0
+_RACE_SECONDS = 0.1
+_CALL_SECONDS = 5.0
 _PATIENCE_SECONDS = 60.0
 _NOT_IN_TIME = "it could not be renewed in time"
 _HINT_ANSWERS = "check that the API server answers"
@@ -59,7 +60,8 @@ class WriteLease:
         self._clock = clock
         self._body = body
         self._fence = fence
-        self._ends_at = authority_ends_at(renewed_at)
+        self._seconds = read_lease(body).seconds
+        self._ends_at = authority_ends_at(renewed_at, self._seconds)
         self._lost: LeaseLostError | None = None
 
     @property
@@ -79,13 +81,21 @@ class WriteLease:
             raise self._gone(_NOT_IN_TIME, _HINT_ANSWERS)
 
     async def verify(self) -> None:
-        """Asks the server whether the Lease is still ours, for use after a pause. Raises LeaseLostError, ClusterError."""
-        self.check()
-        self._recognize(await self._read())
+        """Asks the server, until it answers or our time is up, whether the Lease is still ours. Raises LeaseLostError, ClusterError."""
+        while True:
+            self.check()
+            try:
+                self._recognize(await self._read())
+                return
+            except cluster_errors.ClusterError as error:
+                if not error.retryable:
+                    raise
+                log.warning("lease.unverified", lease=self._name, code=error.code)
+            await self._clock.sleep(min(_RETRY_SECONDS, self._seconds / 15))
 
     async def keep(self) -> None:
         """Renews until cancelled. Raises LeaseLostError."""
-        pause = RENEW_SECONDS
+        pause = self._seconds / 3
         while True:
             await self._clock.sleep(min(pause, max(0.0, self._ends_at - self._clock.monotonic())))
             self.check()
@@ -95,28 +105,28 @@ class WriteLease:
                 if not error.retryable and not isinstance(error, cluster_errors.UnauthorizedError):
                     raise self._gone(f"it can't be renewed: {error.message}", error.hint) from error
                 log.warning("lease.renewal_failed", lease=self._name, code=error.code)
-                pause = _RETRY_SECONDS
+                pause = min(_RETRY_SECONDS, self._seconds / 15)
             else:
-                pause = RENEW_SECONDS
+                pause = self._seconds / 3
 
     async def renew(self) -> None:
         """One renewal, given up when our authority ends. Raises LeaseLostError, ClusterError."""
         sent_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(max(0.0, self._ends_at - sent_at)):
-                await self._renew()
+                await self._write(renewed_lease)
         except TimeoutError as error:
             raise self._gone(_NOT_IN_TIME, _HINT_ANSWERS) from error
-        self._ends_at = authority_ends_at(sent_at)
+        self._ends_at = authority_ends_at(sent_at, self._seconds)
 
     async def release(self) -> None:
-        """Gives it back, so that the next one need not wait; where that fails, it runs out by itself."""
+        """Gives it back, so that the next one need not wait; where that fails, it runs out by itself. Authority ends with it."""
         if self.lost:
             return
+        self._ends_at = self._clock.monotonic()
         try:
-            body = released_lease(self._body, self._clock.now())
-            await self._client.replace(LEASE, body, timeout=_RELEASE_SECONDS)
-        except cluster_errors.ClusterError as error:
+            await self._write(released_lease)
+        except (cluster_errors.ClusterError, LeaseLostError) as error:
             log.info("lease.release_failed", lease=self._name, code=error.code)
 
     @property
@@ -124,20 +134,20 @@ class WriteLease:
         metadata = self._body.get("metadata") or {}
         return f"{metadata.get('namespace')}/{metadata.get('name')}"
 
-    async def _renew(self) -> None:
+    async def _write(self, changed: Callable[[JsonObject, dt.datetime], JsonObject]) -> None:
         try:
-            self._body = await self._client.replace(LEASE, renewed_lease(self._body, self._clock.now()), timeout=RENEW_SECONDS)
+            self._body = await self._client.replace(LEASE, changed(self._body, self._clock.now()), timeout=_CALL_SECONDS)
         except cluster_errors.StaleObjectError:
-            # Our own renewal whose answer was lost, a foreign label, or another holder: its body tells.
+            # Our own write whose answer was lost, a foreign label, or another holder: its body tells.
             body = self._recognize(await self._read())
-            self._body = await self._client.replace(LEASE, renewed_lease(body, self._clock.now()), timeout=RENEW_SECONDS)
-        except cluster_errors.NotFoundError as error:
+            self._body = await self._client.replace(LEASE, changed(body, self._clock.now()), timeout=_CALL_SECONDS)
+        except (cluster_errors.NotFoundError, cluster_errors.RecreatedObjectError) as error:
             raise self._gone(_DELETED, _HINT_LEAVE) from error
 
     async def _read(self) -> JsonObject:
         metadata = self._body["metadata"]
         try:
-            return await self._client.get(LEASE, metadata["namespace"], metadata["name"], timeout=RENEW_SECONDS)
+            return await self._client.get(LEASE, metadata["namespace"], metadata["name"], timeout=_CALL_SECONDS)
         except cluster_errors.NotFoundError as error:
             raise self._gone(_DELETED, _HINT_LEAVE) from error
 
@@ -155,14 +165,21 @@ class WriteLease:
 
 @asynccontextmanager
 async def hold_lease(
-    client: ApiClient, application: str, namespace: str, *, holder: str, fence_floor: int = 0, patience: float = _PATIENCE_SECONDS
+    client: ApiClient,
+    application: str,
+    namespace: str,
+    *,
+    holder: str,
+    fence_floor: int = 0,
+    patience: float = _PATIENCE_SECONDS,
+    seconds: int = LEASE_SECONDS,
 ) -> AsyncIterator[WriteLease]:
     """Takes the Lease, keeps it while the block runs, gives it back at its end.
 
-    `fence_floor` is the fence in the inventory. Waits up to `patience` seconds for a holder that has stopped renewing. Raises
-    LeaseHeldError after that, LeaseLostError out of the block (which is cancelled), and ClusterError.
+    `fence_floor` is the fence in the inventory, `seconds` the Lease's life. Waits up to `patience` seconds for a holder that
+    has stopped renewing. Raises LeaseHeldError after that, LeaseLostError out of the block (which is cancelled), and ClusterError.
     """
-    lease = await acquire_lease(client, application, namespace, holder=holder, fence_floor=fence_floor, patience=patience)
+    lease = await acquire_lease(client, application, namespace, holder=holder, fence_floor=fence_floor, patience=patience, seconds=seconds)
     try:
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(lease.keep(), name=f"lease {application}")
@@ -177,7 +194,14 @@ async def hold_lease(
 
 
 async def acquire_lease(
-    client: ApiClient, application: str, namespace: str, *, holder: str, fence_floor: int = 0, patience: float = _PATIENCE_SECONDS
+    client: ApiClient,
+    application: str,
+    namespace: str,
+    *,
+    holder: str,
+    fence_floor: int = 0,
+    patience: float = _PATIENCE_SECONDS,
+    seconds: int = LEASE_SECONDS,
 ) -> WriteLease:
     """The Lease without anybody who renews it; for `hold_lease` and for tests. Raises as that does."""
     clock = client.clock
@@ -186,25 +210,29 @@ async def acquire_lease(
     gives_up_at = clock.monotonic() + patience
     seen: Observation | None = None
     while True:
+        pause = _RACE_SECONDS
         try:
             seen = observe(seen, body := await _look(client, application, namespace), clock.monotonic())
-            pause = 0.0
             match decide(seen, holder, clock.monotonic(), fence_floor):
                 case Take() as taking:
-                    taken = await _take(client, application, namespace, holder, taking)
+                    now = clock.now()
+                    wanted = held_lease(application, namespace, holder=holder, taking=taking, now=now, seconds=seconds)
+                    taken = await _take(client, wanted, taking.fence)
                     if taken is not None:
                         return taken
+                    if clock.monotonic() > gives_up_at:
+                        raise _held(application, namespace, "somebody faster")
                 case Hold(fence=fence):
                     # An earlier life of this same attempt, or our own write whose answer was lost.
                     lease = WriteLease(client, clock, body or {}, fence, clock.monotonic())
                     await lease.renew()
                     return lease
-                case Wait(holder=other, seconds=seconds):
-                    pause = min(seconds, _LOOK_SECONDS)
+                case Wait(holder=other, seconds=left):
+                    pause = min(left, _LOOK_SECONDS)
                     if clock.monotonic() + pause > gives_up_at:
                         raise _held(application, namespace, other)
         except LeaseLostError:
-            pause = 0.0  # somebody was faster between our look and our renewal
+            log.info("lease.taken_by_others", application=application)  # between our look and our renewal
         except cluster_errors.ClusterError as error:
             pause = error.retry_after or _RETRY_SECONDS
             if not error.retryable or clock.monotonic() + pause > gives_up_at:
@@ -228,19 +256,18 @@ async def _look(client: ApiClient, application: str, namespace: str) -> JsonObje
         return None
 
 
-async def _take(client: ApiClient, application: str, namespace: str, holder: str, taking: Take) -> WriteLease | None:
-    """None where somebody else was faster, or where it is unknown whether our write arrived: look again."""
+async def _take(client: ApiClient, wanted: JsonObject, fence: int) -> WriteLease | None:
+    """None where somebody else was faster: look again. `wanted` is the Lease as it should be, guarded by what was seen."""
     sent_at = client.clock.monotonic()
-    body = held_lease(application, namespace, holder=holder, taking=taking, now=client.clock.now(), seconds=LEASE_SECONDS)
     try:
-        if taking.resource_version:
-            taken = await client.replace(LEASE, body)
+        if wanted["metadata"].get("resourceVersion"):
+            taken = await client.replace(LEASE, wanted)
         else:
-            taken = await client.create(LEASE, body)
+            taken = await client.create(LEASE, wanted)
     except (cluster_errors.StaleObjectError, cluster_errors.AlreadyExistsError, cluster_errors.NotFoundError):
         return None
-    log.info("lease.taken", application=application, namespace=namespace, holder=holder, fence=taking.fence)
-    return WriteLease(client, client.clock, taken, taking.fence, sent_at)
+    log.info("lease.taken", lease=f"{wanted['metadata']['namespace']}/{wanted['metadata']['name']}", fence=fence)
+    return WriteLease(client, client.clock, taken, fence, sent_at)
 
 
 def _most_telling(group: BaseExceptionGroup[BaseException]) -> BaseException:
