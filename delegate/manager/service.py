@@ -24,6 +24,8 @@ from delegate.manager.api.authentication import Authenticator
 from delegate.manager.api.calls import Services
 from delegate.manager.api.probes import probe_routes
 from delegate.manager.clocks import Clock, steady_clock
+from delegate.manager.dashboard.logins import Logins
+from delegate.manager.dashboard.pages import Pages
 from delegate.manager.dispatch import Dispatch
 from delegate.manager.effects import Effects
 from delegate.manager.errors import ManagerStartError
@@ -122,6 +124,10 @@ class Manager:
             return path.read_text().strip()
         except OSError as error:
             raise ManagerStartError(f"{path} can't be read: {error.strerror}", hint="use another admin token") from error
+
+    def login_url(self) -> str:
+        """An address that logs a person in to the pages, once, within ten minutes."""
+        return f"{self.url}/login?code={self._logins.make_code()}"
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as exits:
@@ -226,7 +232,9 @@ class Manager:
 
     async def _serve(self, services: Services, exits: contextlib.AsyncExitStack) -> None:
         probes = probe_routes(unhealthy=self._unhealthy, unready=self._unready, metrics=self.metrics)
-        application = build_application(services, self.metrics, probes)
+        self._logins = Logins(services.database, services.attempt_key, self._clock)
+        pages = Pages(services, self._logins)
+        application = build_application(services, self.metrics, [*probes, *pages.routes()], on_page_fault=pages.problem)
         runner = web.AppRunner(
             application,
             access_log=None,

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from delegate.manager.api import control, delegates, enrolment, tasks, tokens, work
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, Services
-from delegate.manager.api.middleware import middleware
+from delegate.manager.api.middleware import PageFault, middleware
 from delegate.manager.api.openapi import describe_api
 from delegate.manager.metrics import ManagerMetrics
 from delegate.model.resources import JsonObject
@@ -45,9 +45,11 @@ def _openapi() -> Operation:
     return operation
 
 
-def build_application(services: Services, metrics: ManagerMetrics, others: Iterable[web.AbstractRouteDef]) -> web.Application:
+def build_application(
+    services: Services, metrics: ManagerMetrics, others: Iterable[web.AbstractRouteDef], on_page_fault: PageFault
+) -> web.Application:
     """The application with all operations and the other routes (probes, pages)."""
-    application = web.Application(middlewares=[middleware(services.clock, metrics)])
+    application = web.Application(middlewares=[middleware(services.clock, metrics, on_page_fault)])
     for operation in (*OPERATIONS, _openapi()):
         application.router.add_route(operation.method, operation.path, _handler(operation, services))
     application.router.add_routes(others)

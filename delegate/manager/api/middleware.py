@@ -12,6 +12,7 @@ from delegate.foundation.errors import DelegateError
 from delegate.manager.api.calls import CALL_ID
 from delegate.manager.api.problems import describe_fault, describe_status, problem_response
 from delegate.manager.clocks import Clock, to_rfc3339
+from delegate.manager.errors import NotFoundError
 from delegate.manager.identifiers import new_id
 from delegate.manager.metrics import ManagerMetrics
 from delegate.protocol.routes import REQUEST_ID_HEADER
@@ -20,6 +21,7 @@ log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _ALWAYS = {
+    "Server": "delegate-manager",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -29,15 +31,21 @@ _ALWAYS = {
 }
 
 
-def middleware(clock: Clock, metrics: ManagerMetrics) -> Middleware:
-    """The one middleware of the manager's application."""
+PageFault = Callable[[web.Request, DelegateError], web.Response]
+
+
+def middleware(clock: Clock, metrics: ManagerMetrics, on_page_fault: PageFault) -> Middleware:
+    """The one middleware of the manager's application. Whoever asked for a page gets faults as a page."""
 
     @web.middleware
     async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get(REQUEST_ID_HEADER, "")
         request[CALL_ID] = given if _REQUEST_ID.fullmatch(given) else new_id()
         started = time.monotonic()
-        response = await _answer(request, handler, to_rfc3339(clock()))
+        try:
+            response = await _answer(request, handler, to_rfc3339(clock()), on_page_fault)
+        except web.HTTPRedirection as redirect:
+            response = web.Response(status=redirect.status, headers={"Location": redirect.headers["Location"]})
         metrics.record_request(_route(request), request.method, response.status, time.monotonic() - started)
         response.headers[REQUEST_ID_HEADER] = request[CALL_ID]
         for name, value in _ALWAYS.items():
@@ -47,11 +55,14 @@ def middleware(clock: Clock, metrics: ManagerMetrics) -> Middleware:
     return around
 
 
-async def _answer(request: web.Request, handler: Handler, server_time: str) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler, server_time: str, on_page_fault: PageFault) -> web.StreamResponse:
     request_id = request[CALL_ID]
+    page = request.method == "GET" and not request.path.startswith("/api/") and "text/html" in request.headers.get("Accept", "")
     try:
         return await handler(request)
     except DelegateError as error:
+        if page:
+            return on_page_fault(request, error)
         problem = describe_fault(error, request_id, server_time)
         if problem.status >= 500:
             log.warning("api.refused", route=_route(request), status=problem.status, error=str(error))
@@ -62,6 +73,8 @@ async def _answer(request: web.Request, handler: Handler, server_time: str) -> w
     except web.HTTPRedirection:
         raise
     except web.HTTPException as error:
+        if page and error.status == 404:
+            return on_page_fault(request, NotFoundError(_words(404, request)))
         headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
         return problem_response(describe_status(error.status, _words(error.status, request), request_id, server_time), headers)
     except Exception:

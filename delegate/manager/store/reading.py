@@ -91,6 +91,15 @@ _DELEGATES = (
 )
 
 
+_COUNTS = sa.select(tasks.c.state, sa.func.count().label("number")).where(sa.text("tasks.state <> 'finished'")).group_by(tasks.c.state)
+
+
+def count_tasks(transaction: Transaction) -> dict[str, int]:
+    """How many tasks are queued and running."""
+    counted = {row.state: int(row.number) for row in transaction.rows(_COUNTS)}
+    return {state: counted.get(state, 0) for state in ("queued", "running")}
+
+
 class TaskFilter(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What of the tasks is listed; empty values don't filter."""
 
@@ -134,7 +143,7 @@ def show_task(transaction: Transaction, task_id: str) -> TaskView:
     body = transaction.scalar(_RESULT, task=task_id)
     return TaskView(
         task=_summary(row),
-        why_queued=_why(transaction, row) if row.state == TaskState.QUEUED else "",
+        why_queued=_why(transaction, row, _candidates(transaction)) if row.state == TaskState.QUEUED else "",
         document=msgspec.json.decode(row.document, type=JsonObject),
         attempts=tuple(
             _attempt(each, transaction.now) for each in transaction.rows(_ATTEMPTS, task=task_id, limit=transaction.limits.page_size)
@@ -203,7 +212,14 @@ def _attempt(row: Row, now: float) -> AttemptView:
     )
 
 
-def _why(transaction: Transaction, row: Row) -> str:
+def explain_tasks(transaction: Transaction, ids: Sequence[str]) -> dict[str, str]:
+    """Why each of these tasks is queued, for those that are."""
+    candidates = _candidates(transaction)
+    rows = [_find(transaction, task_id) for task_id in ids]
+    return {row.id: _why(transaction, row, candidates) for row in rows if row.state == TaskState.QUEUED}
+
+
+def _why(transaction: Transaction, row: Row, candidates: list[Candidate]) -> str:
     ahead = None
     if row.lock_key is not None:
         rank = transaction.scalar(_RANK, id=row.id)
@@ -220,7 +236,7 @@ def _why(transaction: Transaction, row: Row) -> str:
         ahead=ahead.id if ahead is not None else "",
         ahead_runs=ahead is not None and ahead.state == TaskState.RUNNING,
     )
-    return explain_waiting(task, _candidates(transaction), transaction.now)
+    return explain_waiting(task, candidates, transaction.now)
 
 
 def _candidates(transaction: Transaction) -> list[Candidate]:
