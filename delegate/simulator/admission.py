@@ -20,6 +20,8 @@ def admit_create(registry: Registry, resource: Resource, namespace: str, body: J
             _default_class(registry, body)
         case "", "Pod":
             _default_account(body)
+        case _:
+            pass
 
 
 def _check_namespace(registry: Registry, resource: Resource, namespace: str, body: JsonObject) -> None:

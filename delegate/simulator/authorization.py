@@ -124,6 +124,8 @@ def _is_subject(user: User, binding: JsonObject, namespace: str) -> bool:
                 place = subject.get("namespace") or namespace
                 if user.name == f"system:serviceaccount:{place}:{subject.get('name')}":
                     return True
+            case _:
+                pass
     return False
 
 
@@ -132,7 +134,7 @@ def _in(value: str, allowed: Any) -> bool:
 
 
 def _path_matches(pattern: str, path: str) -> bool:
-    return path == pattern or pattern == "*" or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+    return pattern in (path, "*") or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
 def _rule_allows(rule: JsonObject, wanted: Attributes) -> bool:

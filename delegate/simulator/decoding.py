@@ -57,23 +57,24 @@ def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Json
         raise _WrongTypeError(_json_type(value), _go_type(type_))
     out: JsonObject = {}
     fields, always, keeps = type_.fields, type_.always, type_.keeps_zero
-    for key, item in value.items():
+    for key, given in value.items():
         below = fields.get(key)
         if below is None:
             unknown.append(f"{path}.{key}" if path else key)
             continue
-        if item is None:
+        if given is None:
             continue
         kind = below.kind
+        item = given
         try:
             if kind == "scalar":
-                item = _scalar(item, below)
+                item = _scalar(given, below)
                 if not item and key not in keeps and key not in always:
                     continue
             elif kind == "struct":
-                item = _struct(item, below, f"{path}.{key}" if path else key, unknown)
+                item = _struct(given, below, f"{path}.{key}" if path else key, unknown)
             elif kind != "any":
-                item = _container(item, below, f"{path}.{key}" if path else key, unknown)
+                item = _container(given, below, f"{path}.{key}" if path else key, unknown)
                 if not item and key not in always:
                     continue
         except _WrongTypeError as wrong:
@@ -166,7 +167,8 @@ def _json_type(value: Any) -> str:
             return "number"
         case list():
             return "array"
-    return "object"
+        case _:
+            return "object"
 
 
 def _go_type(type_: FieldType) -> str:
@@ -182,4 +184,5 @@ def _go_type(type_: FieldType) -> str:
             if type_.scalar == "numeric":
                 return type_.form if type_.form != "double" else "float64"
             return "bool" if type_.scalar == "boolean" else "string"
-    return "interface {}"
+        case "any":
+            return "interface {}"

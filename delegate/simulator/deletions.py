@@ -85,49 +85,60 @@ def check_preconditions(resource: Resource, live: Stored, options: DeleteOptions
 
 
 def _unmet(resource: Resource, live: Stored, why: str) -> statuses.StatusError:
-    error = statuses.conflict(resource.kind, resource.group, live.name, why)
-    return error
+    return statuses.conflict(resource.kind, resource.group, live.name, why)
 
 
 def delete(registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> Deleted:
+    """DELETE of one object: gone at once where nothing holds it, else marked as terminating."""
     live = registry.get(resource, namespace, name)
     if live is None:
         raise statuses.not_found(resource.plural, resource.group, name)
     if resource.kind == "Namespace" and not resource.group and name in PROTECTED_NAMESPACES:
         raise statuses.forbidden(resource.plural, resource.group, name, "this namespace may not be deleted")
     check_preconditions(resource, live, options)
-    kind = (resource.group, resource.kind)
-    warnings = [JOB_WARNING] if kind == ("batch", "Job") and not options.propagation else []
+    warnings = [JOB_WARNING] if resource.storage == ("batch", "jobs") and not options.propagation else []
+    finalizers = _finalizers(resource, live.body["metadata"], options)
+    grace = _grace(live.body, options) if resource.storage == ("", "pods") else 0
+    if not finalizers and not grace and resource.storage not in _ALWAYS_TERMINATING:
+        gone = live.body if options.dry_run else remove(registry, resource, live).body
+        return Deleted(gone if (resource.group, resource.kind) in RETURNS_DELETED else _success(resource, live), warnings)
     body = live.copy()
-    metadata = body["metadata"]
-    finalizers = _finalizers(resource, metadata, options)
-    grace = _grace(resource, body, options)
-    held = bool(finalizers) or grace > 0 or kind in (("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition"))
-    if not held:
-        gone = live.body
-        if not options.dry_run:
-            gone = remove(registry, resource, live).body
-        return Deleted(gone if kind in RETURNS_DELETED else _success(resource, live), warnings)
-    if metadata.get("deletionTimestamp"):
-        if grace < metadata.get("deletionGracePeriodSeconds", 0):
-            metadata["deletionGracePeriodSeconds"] = grace
-            if is_released(resource, body) and not options.dry_run:
-                return Deleted(remove(registry, resource, live, body).body, warnings)
-        elif finalizers == metadata.get("finalizers", []):
+    if live.body["metadata"].get("deletionTimestamp"):
+        unchanged = finalizers == body["metadata"].get("finalizers", []) and not _shortened(body["metadata"], grace)
+        if unchanged:
             return Deleted(live.body, warnings)
+        if is_released(resource, body) and not options.dry_run:
+            return Deleted(remove(registry, resource, live, body).body, warnings)
     else:
-        metadata["deletionTimestamp"] = _later(registry, grace)
-        if kind not in (("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")):
-            metadata["deletionGracePeriodSeconds"] = grace
-            if metadata.get("generation"):
-                metadata["generation"] += 1
+        _terminate(registry, resource, body, grace)
     if finalizers:
-        metadata["finalizers"] = finalizers
-    _mark_terminating(registry, resource, body)
+        body["metadata"]["finalizers"] = finalizers
     if options.dry_run:
         return Deleted(body, warnings)
     stored = registry.store.commit(resource.storage, "MODIFIED", live.namespace, live.name, body)
     return Deleted(stored.body, warnings)
+
+
+_ALWAYS_TERMINATING = (("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions"))
+
+
+def _shortened(metadata: JsonObject, grace: int) -> bool:
+    """Takes a shorter grace over, in place."""
+    if grace >= metadata.get("deletionGracePeriodSeconds", 0):
+        return False
+    metadata["deletionGracePeriodSeconds"] = grace
+    return True
+
+
+def _terminate(registry: Registry, resource: Resource, body: JsonObject, grace: int) -> None:
+    """Marks an object as being deleted, in place."""
+    metadata = body["metadata"]
+    metadata["deletionTimestamp"] = _later(registry, grace)
+    if resource.storage not in _ALWAYS_TERMINATING:
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    _mark_terminating(registry, resource, body)
 
 
 def _finalizers(resource: Resource, metadata: JsonObject, options: DeleteOptions) -> list[str]:
@@ -142,9 +153,8 @@ def _finalizers(resource: Resource, metadata: JsonObject, options: DeleteOptions
     return held
 
 
-def _grace(resource: Resource, body: JsonObject, options: DeleteOptions) -> int:
-    if (resource.group, resource.kind) != ("", "Pod"):
-        return 0
+def _grace(body: JsonObject, options: DeleteOptions) -> int:
+    """How many seconds a pod has to stop."""
     spec, status = body["spec"], body.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
@@ -172,6 +182,8 @@ def _mark_terminating(registry: Registry, resource: Resource, body: JsonObject) 
                 }
             )
             body["status"] = {**body["status"], "conditions": conditions}
+        case _:
+            pass
 
 
 def _success(resource: Resource, live: Stored) -> JsonObject:

@@ -121,7 +121,6 @@ def _listed(resource: Resource) -> JsonObject:
     if resource.categories:
         found["categories"] = list(resource.categories)
     if "watch" in resource.verbs:
-        group, plural = resource.storage
-        stored = f"{group}/{resource.storage_version}/{resource.kind}"
+        stored = f"{resource.storage[0]}/{resource.storage_version}/{resource.kind}"
         found["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
     return found

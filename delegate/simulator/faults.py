@@ -85,3 +85,5 @@ async def act(fault: Fault) -> None:
             await asyncio.sleep(fault.seconds)
         case "hang":
             await asyncio.Event().wait()
+        case "drop_watch":
+            pass  # acts later, in the watch itself

@@ -14,6 +14,7 @@ STATEFUL_SET_TEXT = (
     " 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
 IMMUTABLE = "field is immutable"
+_EXPOSED = ("NodePort", "LoadBalancer")
 
 
 def keep(resource: Resource, body: JsonObject, old: JsonObject) -> None:
@@ -32,15 +33,26 @@ def keep(resource: Resource, body: JsonObject, old: JsonObject) -> None:
         case "", "ServiceAccount":
             if "secrets" in old:
                 body.setdefault("secrets", old["secrets"])
+        case _:
+            pass
 
 
 def _keep_service(spec: JsonObject, old: JsonObject) -> None:
-    if spec.get("type") == "ExternalName" or old.get("type") == "ExternalName":
-        if spec.get("type") == "ExternalName":
-            for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
-                if spec.get(key) == old.get(key):
-                    spec.pop(key, None)
+    if spec.get("type") == "ExternalName":
+        for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if spec.get(key) == old.get(key):
+                spec.pop(key, None)
         return
+    if old.get("type") == "ExternalName":
+        return
+    _keep_addresses(spec, old)
+    if spec.get("type") in _EXPOSED:
+        _keep_node_ports(spec, old)
+    elif old.get("type") in _EXPOSED:
+        _drop_node_ports(spec, old)
+
+
+def _keep_addresses(spec: JsonObject, old: JsonObject) -> None:
     given = "clusterIP" in spec
     for key in ("clusterIP", "ipFamilies", "ipFamilyPolicy"):
         if key in old:
@@ -49,21 +61,26 @@ def _keep_service(spec: JsonObject, old: JsonObject) -> None:
         spec["clusterIPs"] = [spec["clusterIP"]]
     elif "clusterIPs" in old:
         spec.setdefault("clusterIPs", old["clusterIPs"])
+
+
+def _keep_node_ports(spec: JsonObject, old: JsonObject) -> None:
     if "healthCheckNodePort" in old and spec.get("externalTrafficPolicy") == "Local":
         spec.setdefault("healthCheckNodePort", old["healthCheckNodePort"])
-    if spec.get("type") in ("NodePort", "LoadBalancer"):
-        before = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in old.get("ports") or ()}
-        for port in spec.get("ports") or ():
-            number = before.get((port.get("protocol"), port.get("port")))
-            if number and not port.get("nodePort"):
-                port["nodePort"] = number
-    elif old.get("type") in ("NodePort", "LoadBalancer"):
-        for port in spec.get("ports") or ():
-            if any(port.get("nodePort") == item.get("nodePort") for item in old.get("ports") or ()):
-                port.pop("nodePort", None)
-        for key in ("externalTrafficPolicy", "allocateLoadBalancerNodePorts"):
-            if key in old:
-                spec.pop(key, None)
+    before = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in old.get("ports") or ()}
+    for port in spec.get("ports") or ():
+        number = before.get((port.get("protocol"), port.get("port")))
+        if number and not port.get("nodePort"):
+            port["nodePort"] = number
+
+
+def _drop_node_ports(spec: JsonObject, old: JsonObject) -> None:
+    held = {port.get("nodePort") for port in old.get("ports") or ()}
+    for port in spec.get("ports") or ():
+        if port.get("nodePort") in held:
+            port.pop("nodePort", None)
+    for key in ("externalTrafficPolicy", "allocateLoadBalancerNodePorts"):
+        if key in old:
+            spec.pop(key, None)
 
 
 Rule = Callable[[JsonObject, JsonObject], list[Cause]]
@@ -94,9 +111,8 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _stateful_set(body: JsonObject, old: JsonObject) -> list[Cause]:
-    allowed = (
-        "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
-    )  # fmt: skip
+    allowed: tuple[str, ...] = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit")
+    allowed += ("persistentVolumeClaimRetentionPolicy", "minReadySeconds")
 
     def rest(spec: JsonObject) -> JsonObject:
         return {key: value for key, value in spec.items() if key not in allowed}
@@ -113,10 +129,9 @@ def _job(body: JsonObject, old: JsonObject) -> list[Cause]:
         causes.append(statuses.invalid_value("spec.selector", new.get("selector"), IMMUTABLE))
     if new["template"] != before["template"] and not _may_change_template(new["template"], before):
         causes.append(statuses.invalid_value("spec.template", job_template(new["template"]), IMMUTABLE))
-    for key in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        if new.get(key) != before.get(key):
-            causes.append(statuses.invalid_value(f"spec.{key}", new.get(key), IMMUTABLE))
-    return causes
+    fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+    changed = [key for key in fixed if new.get(key) != before.get(key)]
+    return causes + [statuses.invalid_value(f"spec.{key}", new.get(key), IMMUTABLE) for key in changed]
 
 
 def _may_change_template(template: JsonObject, old: JsonObject) -> bool:
@@ -213,18 +228,15 @@ def _storage_class(body: JsonObject, old: JsonObject) -> list[Cause]:
 
 
 def _definition(body: JsonObject, old: JsonObject) -> list[Cause]:
-    causes = []
-    for path in (("spec", "group"), ("spec", "scope"), ("spec", "names", "kind"), ("spec", "names", "plural")):
-        if _at(body, path) != _at(old, path):
-            causes.append(statuses.invalid_value(".".join(path), _at(body, path), IMMUTABLE))
+    paths = (("spec", "group"), ("spec", "scope"), ("spec", "names", "kind"), ("spec", "names", "plural"))
+    causes = [statuses.invalid_value(".".join(path), _at(body, path), IMMUTABLE) for path in paths if _at(body, path) != _at(old, path)]
     names = [version["name"] for version in body["spec"].get("versions") or ()]
     for index, stored in enumerate((old.get("status") or {}).get("storedVersions") or ()):
         if stored not in names:
             text = (
-                "must appear in spec.versions"
-                if False
-                else f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
+                f"missing from spec.versions; {stored} was previously a storage version, and must remain in spec.versions until a storage"
             )
+            text += f" migration ensures no data remains persisted in {stored} and removes {stored} from status.storedVersions"
             causes.append(statuses.invalid_value(f"status.storedVersions[{index}]", stored, text))
     return causes
 

@@ -80,7 +80,7 @@ def _set_below(value: Any, type_: FieldType, duplicates: bool) -> FieldSet:
         return {f"f:{key}": _member(item, ANY, duplicates, own=True) for key, item in value.items()}
     if value is None:
         return {}
-    if kind == "struct" or kind == "map":
+    if kind in ("struct", "map"):
         if not isinstance(value, dict):
             raise _Misfit
         return _map_set(value, type_, duplicates)
@@ -171,7 +171,8 @@ def _go(value: Any) -> str:
             return "[]interface {}"
         case dict():
             return "map[string]interface {}"
-    return "nil"
+        case _:
+            return "nil"
 
 
 def _printed(value: Any) -> str:
@@ -271,7 +272,7 @@ def merge(left: Any, right: Any, type_: FieldType) -> Any:
     if left is MISSING:
         return right
     kind = type_.kind
-    if kind == "struct" or kind == "map" or (kind == "any" and isinstance(left, dict) and isinstance(right, dict)):
+    if kind in ("struct", "map") or (kind == "any" and isinstance(left, dict) and isinstance(right, dict)):
         if type_.atomic or not (left or right):
             return left if left == right else right
         return _merge_maps(left or {}, right or {}, type_)

@@ -78,7 +78,8 @@ def _operate(document: Any, operation: JsonObject) -> Any:
         case "move":
             moved = _read(document, _pointer(operation["from"]))
             return _put(_drop(document, _pointer(operation["from"])), path, moved, insert=True)
-    raise _FailedError(str(operation["op"]))
+        case unknown:
+            raise _FailedError(str(unknown))
 
 
 def _read(document: Any, path: list[str]) -> Any:

@@ -46,6 +46,8 @@ def form_of(accept: str) -> Form:
                 return Form(table=True, version=options.get("v", "v1"))
             case None:
                 return WHOLE
+            case _:
+                continue
     raise statuses.StatusError(
         406,
         "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
@@ -117,12 +119,13 @@ class Lists:
             version = self._registry.store.version
             _check_version(query, version)
             items = self._select(resource, namespace, selection)
-        token, remaining = "", None
+        metadata: JsonObject = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
-            token = self._remember(version, items[limit:])
-            remaining = len(items) - limit if selection.everything else None
+            metadata["continue"] = self._remember(version, items[limit:])
+            if selection.everything:
+                metadata["remainingItemCount"] = len(items) - limit
             items = items[:limit]
-        return self._encode(resource, items, version, token, remaining, form)
+        return self._encode(resource, items, metadata, form)
 
     def _select(self, resource: Resource, namespace: str | None, selection: Selection) -> list[Stored]:
         table = self._registry.store.table(resource.storage)
@@ -163,15 +166,10 @@ class Lists:
             )
         return found
 
-    def _encode(self, resource: Resource, items: list[Stored], version: int, token: str, remaining: int | None, form: Form) -> bytes:
-        metadata: JsonObject = {"resourceVersion": str(version)}
-        if token:
-            metadata["continue"] = token
-        if remaining is not None:
-            metadata["remainingItemCount"] = remaining
+    def _encode(self, resource: Resource, items: list[Stored], metadata: JsonObject, form: Form) -> bytes:
         if form.table:
             bodies = [writes.as_version(item, resource) for item in items]
-            made = tables.table_of(resource, bodies, str(version), self._registry.now())
+            made = tables.table_of(resource, bodies, metadata["resourceVersion"], self._registry.now())
             made["metadata"] = metadata
             return msgspec.json.encode(made)
         if form.partial:

@@ -40,7 +40,9 @@ class Schedule(msgspec.Struct, frozen=True):
         names: tuple[list[str], ...] = ([], [], [], _MONTHS, _DAYS)
         parsed = [_field(field, low, high, named) for field, (low, high), named in zip(fields, _RANGES, names, strict=True)]
         weekdays = frozenset(day % 7 for day in parsed[4])
-        return cls(*parsed[:4], weekdays, any_day=fields[2][0] in "*?", any_weekday=fields[4][0] in "*?")
+        minutes, hours, days, months = parsed[:4]
+        any_day, any_weekday = fields[2][0] in "*?", fields[4][0] in "*?"
+        return cls(minutes, hours, days, months, weekdays, any_day=any_day, any_weekday=any_weekday)
 
     def after(self, moment: dt.datetime) -> dt.datetime | None:
         """The next start strictly after a moment, None where there is none within five years."""

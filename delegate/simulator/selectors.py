@@ -28,7 +28,8 @@ class Requirement(msgspec.Struct, frozen=True):
                 return value is not None
             case "!":
                 return value is None
-        return value is not None and _compared(value, self.operator, self.values[0])
+            case _:
+                return value is not None and _compared(value, self.operator, self.values[0])
 
 
 def _compared(value: str, operator: str, limit: str) -> bool:
@@ -126,7 +127,7 @@ def shown_selector(selector: Any) -> str:
                 parts.append(f"{item['key']} notin ({values})")
             case "Exists":
                 parts.append(item["key"])
-            case "DoesNotExist":
+            case _:
                 parts.append(f"!{item['key']}")
     return ",".join(parts)
 

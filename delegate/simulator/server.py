@@ -1,9 +1,7 @@
-"""The simulated cluster as a server: in process for tests (`Simulator`), or alone (`serve`)."""
+"""The simulated cluster as a server: in process for tests and the demo, or alone for `delegate simulator`."""
 
-import asyncio
 import base64
 import secrets
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -108,19 +106,3 @@ class Simulator:
             "users": [user],
         }
         return yaml.safe_dump(body, sort_keys=False)
-
-
-async def serve(
-    port: int,
-    *,
-    kubeconfig_out: Path | None = None,
-    admin_token: str | None = None,
-    limited_token: str | None = None,
-    stop: asyncio.Event | None = None,
-) -> None:
-    """Serves until `stop` is set; for ever without one."""
-    async with Simulator(port, admin_token=admin_token, limited_token=limited_token) as simulator:
-        if kubeconfig_out is not None:
-            kubeconfig_out.write_text(simulator.kubeconfig(), encoding="utf-8")
-            kubeconfig_out.chmod(0o600)
-        await (stop or asyncio.Event()).wait()

@@ -6,7 +6,7 @@ import msgspec
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import admission, conversion, deletions, immutability, statuses, strategies
-from delegate.simulator.store import Stored
+from delegate.simulator.store import EventType, Stored
 from delegate.simulator.validation import metadata as metadata_rules
 from delegate.simulator.validation import objects
 
@@ -159,7 +159,7 @@ def _commit(write: "Write", body: JsonObject, live: Stored | None) -> Stored:
     stored_body = body
     if resource.version != resource.storage_version:
         stored_body = conversion.to_storage(body, resource, live.body if live is not None else None)
-    kind = "ADDED" if live is None else "MODIFIED"
+    kind: EventType = "ADDED" if live is None else "MODIFIED"
     stored = write.registry.store.commit(resource.storage, kind, metadata.get("namespace", ""), metadata["name"], stored_body)
     metadata["resourceVersion"] = str(stored.version)
     return stored

@@ -4,6 +4,7 @@
 """
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 from delegate.model.resources import JsonObject
@@ -35,6 +36,7 @@ WITH_GENERATION = {
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
 }
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 PVC_FINALIZER = "kubernetes.io/pvc-protection"
 PV_FINALIZER = "kubernetes.io/pv-protection"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -83,27 +85,39 @@ def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObjec
             body.pop("status", None)
         else:
             body["status"] = empty_status
-    match resource.group, resource.kind:
-        case "", "Namespace":
-            finalizers = body["spec"].setdefault("finalizers", [])
-            if "kubernetes" not in finalizers:
-                finalizers.append("kubernetes")
-            body["status"] = {"phase": "Active"}
-        case "", "PersistentVolumeClaim":
-            body["status"] = {"phase": "Pending"}
-            _hold(metadata, PVC_FINALIZER)
-        case "", "PersistentVolume":
-            body["status"] = {"phase": "Pending"}
-            _hold(metadata, PV_FINALIZER)
-        case "", "Pod":
-            body["status"] = {"phase": "Pending", "qosClass": quality(body["spec"])}
-        case "batch", "Job":
-            _select_job(body)
-        case "apiextensions.k8s.io", "CustomResourceDefinition":
-            stored = next((item["name"] for item in body["spec"].get("versions") or () if item.get("storage")), None)
-            body["status"]["storedVersions"] = [stored] if stored else []
-        case "apps", "DaemonSet":
-            metadata.setdefault("annotations", {})["deprecated.daemonset.template.generation"] = "1"
+    preparation = _PREPARATIONS.get((resource.group, resource.kind))
+    if preparation is not None:
+        preparation(body)
+
+
+def _namespace(body: JsonObject) -> None:
+    finalizers = body["spec"].setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+    body["status"] = {"phase": "Active"}
+
+
+def _claim(body: JsonObject) -> None:
+    body["status"] = {"phase": "Pending"}
+    _hold(body["metadata"], PVC_FINALIZER)
+
+
+def _volume(body: JsonObject) -> None:
+    body["status"] = {"phase": "Pending"}
+    _hold(body["metadata"], PV_FINALIZER)
+
+
+def _pod(body: JsonObject) -> None:
+    body["status"] = {"phase": "Pending", "qosClass": quality(body["spec"])}
+
+
+def _definition(body: JsonObject) -> None:
+    stored = next((item["name"] for item in body["spec"].get("versions") or () if item.get("storage")), None)
+    body["status"]["storedVersions"] = [stored] if stored else []
+
+
+def _daemon_set(body: JsonObject) -> None:
+    body["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
 
 
 def _hold(metadata: JsonObject, finalizer: str) -> None:
@@ -135,6 +149,17 @@ def _select_job(body: JsonObject) -> None:
         body["metadata"]["labels"] = dict(labels)
 
 
+_PREPARATIONS: dict[tuple[str, str], Callable[[JsonObject], None]] = {
+    ("", "Namespace"): _namespace,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "PersistentVolume"): _volume,
+    ("", "Pod"): _pod,
+    ("batch", "Job"): _select_job,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("apps", "DaemonSet"): _daemon_set,
+}
+
+
 def prepare_update(resource: Resource, body: JsonObject, old: JsonObject) -> None:
     """The main path: status stays as it was, and the generation counts changes of the spec."""
     if has_status(resource):
@@ -151,10 +176,11 @@ def prepare_update(resource: Resource, body: JsonObject, old: JsonObject) -> Non
             if not body.get("type"):
                 body["type"] = old.get("type", "Opaque")
         case "apps", "DaemonSet":
-            name = "deprecated.daemonset.template.generation"
-            before = old["metadata"].get("annotations", {}).get(name, "1")
+            before = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "1")
             grown = body["spec"]["template"] != old["spec"]["template"]
-            body["metadata"].setdefault("annotations", {})[name] = str(int(before) + grown)
+            body["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(before) + grown)
+        case _:
+            pass
     _count(resource, body, old)
 
 

@@ -50,7 +50,8 @@ def create(registry: Registry, resource: Resource, info: RequestInfo, body: Json
             changed["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
             registry.store.commit(resource.storage, "MODIFIED", stored.namespace, stored.name, changed)
             return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, created=True)
-    raise statuses.method_not_allowed()
+        case _:
+            raise statuses.method_not_allowed()
 
 
 def evict(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options) -> Outcome:

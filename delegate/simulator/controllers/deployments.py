@@ -32,8 +32,7 @@ class DeploymentController(Controller):
         sets = self.owned("apps", "ReplicaSet", stored)
         body = stored.body
         if body["metadata"].get("deletionTimestamp"):
-            new, old = rollouts.split(body, sets)
-            return self._write_status(stored, sets, new, rollout=False)
+            return self._write_status(stored, sets, rollouts.split(body, sets)[0], rollout=False)
         if self._note_pause(stored):
             stored = self.find("apps", "Deployment", key)
             assert stored is not None
@@ -258,7 +257,7 @@ class DeploymentController(Controller):
         desired = (new.body["metadata"].get("annotations") or {}).get(rollouts.DESIRED, "")
         wanted = body["spec"]["replicas"]
         available = (new.body.get("status") or {}).get("availableReplicas", 0)
-        return replicas_of(new) == wanted and desired == str(wanted) and available == wanted
+        return bool(replicas_of(new) == wanted and desired == str(wanted) and available == wanted)
 
     def _resize(self, stored: Stored, item: Stored, size: int) -> bool:
         """Sets a ReplicaSet's size and notes the Deployment's; True where the size changed."""

@@ -49,8 +49,8 @@ class PodController(Controller):
     def _stop(self, stored: Stored) -> float | None:
         if not stored.body["metadata"].get("deletionGracePeriodSeconds"):
             return None
-        deleted = moment(stored.body["metadata"]["deletionTimestamp"])
-        asked = deleted.timestamp() - stored.body["metadata"]["deletionGracePeriodSeconds"]
+        grace = float(stored.body["metadata"]["deletionGracePeriodSeconds"])
+        asked = moment(stored.body["metadata"]["deletionTimestamp"]).timestamp() - grace
         waited = self.registry.clock().timestamp() - asked
         if waited < STOP_SECONDS:
             return STOP_SECONDS - waited
@@ -99,7 +99,8 @@ class PodController(Controller):
             return self._start(stored, ready=True)
         if left > 0:
             return left
-        return self._end(stored, failed=behavior == "fail")
+        self._end(stored, failed=behavior == "fail")
+        return None
 
     def _seen(self, stored: Stored) -> float:
         """When this pod was first looked at, to the fraction of a second that timestamps don't have."""

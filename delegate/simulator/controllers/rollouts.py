@@ -27,7 +27,7 @@ NO_DEADLINE = 2**31 - 1
 
 
 def has_deadline(spec: JsonObject) -> bool:
-    return spec.get("progressDeadlineSeconds", NO_DEADLINE) != NO_DEADLINE
+    return bool(spec.get("progressDeadlineSeconds", NO_DEADLINE) != NO_DEADLINE)
 
 
 def revision_of(body: JsonObject) -> int:
@@ -86,7 +86,7 @@ def new_set_size(deployment: JsonObject, sets_total: int, current: int) -> int:
     limit = spec["replicas"] + bounds_for_growth(deployment)
     if sets_total >= limit:
         return current
-    return current + min(limit - sets_total, spec["replicas"] - current)
+    return int(current + min(limit - sets_total, spec["replicas"] - current))
 
 
 def bounds_for_growth(deployment: JsonObject) -> int:

@@ -3,8 +3,6 @@
 from delegate.model.resources import JsonObject
 from delegate.simulator.defaults.pods import default_pod, default_template
 
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-
 
 def _deployment(body: JsonObject) -> None:
     spec = body["spec"]

@@ -39,7 +39,8 @@ def _type_of(value: Any) -> str:
             return "number"
         case list():
             return "array"
-    return "object"
+        case _:
+            return "object"
 
 
 def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, root: bool = False) -> None:
@@ -66,6 +67,8 @@ def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, ro
             _check_list(value, schema, path, causes)
         case dict():
             _check_map(value, schema, path, causes, root=root)
+        case _:
+            pass
     _check_combinations(value, schema, path, causes)
 
 

@@ -99,11 +99,7 @@ def _ingress_path(item: JsonObject, path: str) -> list[Cause]:
 def _backend(backend: JsonObject, path: str) -> list[Cause]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is None and resource is None:
-        return (
-            [statuses.required(path, "port name or number is required")]
-            if False
-            else [statuses.invalid_value(path, "", "resource or service backend is required")]
-        )
+        return [statuses.invalid_value(path, "", "resource or service backend is required")]
     if service is not None and resource is not None:
         return [statuses.invalid_value(path, "", "cannot set both resource and service backends")]
     causes = []

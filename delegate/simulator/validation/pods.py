@@ -128,9 +128,11 @@ def _environment(variables: Any, path: str) -> list[Cause]:
             causes.append(statuses.invalid_value(f"{here}.valueFrom", "", text))
         elif len(kinds) > 1:
             causes.append(statuses.invalid_value(f"{here}.valueFrom", "", "may not have more than one field specified at a time"))
-        for key in ("configMapKeyRef", "secretKeyRef"):
-            if key in source and not source[key].get("key"):
-                causes.append(statuses.required(f"{here}.valueFrom.{key}.key"))
+        causes += [
+            statuses.required(f"{here}.valueFrom.{key}.key")
+            for key in ("configMapKeyRef", "secretKeyRef")
+            if key in source and not source[key].get("key")
+        ]
     return causes
 
 

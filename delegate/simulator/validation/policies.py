@@ -58,10 +58,7 @@ def _autoscaler(body: JsonObject) -> list[Cause]:
         causes.append(statuses.invalid_value("spec.maxReplicas", high, "must be greater than 0"))
     if high < low:
         causes.append(statuses.invalid_value("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`"))
-    for key in ("kind", "name"):
-        if not spec["scaleTargetRef"].get(key):
-            causes.append(statuses.required(f"spec.scaleTargetRef.{key}"))
-    return causes
+    return causes + [statuses.required(f"spec.scaleTargetRef.{key}") for key in ("kind", "name") if not spec["scaleTargetRef"].get(key)]
 
 
 def _budget(body: JsonObject) -> list[Cause]:

@@ -4,12 +4,17 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.schedules import Schedule
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label, validate_annotations, validate_labels
+from delegate.simulator.validation.metadata import validate_annotations, validate_labels
 from delegate.simulator.validation.pods import validate_spec
 
 WITH_TEMPLATE = {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"), ("batch", "Job")}
+_PERCENT_TEXT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is"
+    " '[0-9]+%')"
+)
 _MISMATCH = "`selector` does not match template `labels`"
 
 
@@ -38,11 +43,7 @@ def not_negative(path: str, value: Any) -> list[Cause]:
 
 def template_causes(template: JsonObject, path: str) -> list[Cause]:
     metadata = template.get("metadata") or {}
-    causes = (
-        validate_labels(metadata.get("labels"), f"{path}.metadata.labels")
-        if False
-        else validate_labels(metadata.get("labels"), f"{path}.labels")
-    )
+    causes = validate_labels(metadata.get("labels"), f"{path}.labels")
     causes += validate_annotations(metadata.get("annotations"), f"{path}.annotations")
     return causes + validate_spec(template.get("spec") or {}, f"{path}.spec")
 
@@ -82,8 +83,7 @@ def _deployment(body: JsonObject) -> list[Cause]:
         causes += not_negative(f"spec.{key}", spec.get(key))
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds", 0)
     if deadline is not None and deadline <= ready:
-        text = f"must be greater than minReadySeconds which is {ready}" if False else "must be greater than minReadySeconds"
-        causes.append(statuses.invalid_value("spec.progressDeadlineSeconds", deadline, text))
+        causes.append(statuses.invalid_value("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
     return causes
 
 
@@ -96,8 +96,7 @@ def _rolling(rolling: JsonObject, path: str) -> list[Cause]:
         if isinstance(value, str):
             number = value.removesuffix("%")
             if not value.endswith("%") or not number.isdigit():
-                text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-                causes.append(statuses.invalid_value(f"{path}.{key}", value, text))
+                causes.append(statuses.invalid_value(f"{path}.{key}", value, _PERCENT_TEXT))
             elif key == "maxUnavailable" and int(number) > 100:
                 causes.append(statuses.invalid_value(f"{path}.{key}", value, "must not be greater than 100%"))
         else:
@@ -157,8 +156,6 @@ def _job(body: JsonObject) -> list[Cause]:
 
 
 def _cron_job(body: JsonObject) -> list[Cause]:
-    from delegate.simulator.schedules import Schedule  # noqa: PLC0415
-
     spec = body["spec"]
     causes = job_causes(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
     schedule = spec.get("schedule", "")
@@ -211,8 +208,6 @@ def warnings(body: JsonObject) -> list[str]:
             seen.add(variable.get("name", ""))
     return found
 
-
-__all__ = ["TABLE", "WITH_TEMPLATE", "label", "warnings"]
 
 TABLE = {
     ("apps", "Deployment"): _deployment,
