@@ -56,7 +56,7 @@ def demo(*, once: bool, port: int, loaded: Loaded[LocalSettings]) -> ExitCode:
     that isn't as told ends the demo with 1. Without --once the manager's page stays up until Ctrl-C.
     """
     del loaded
-    require_extra("manager", "sqlalchemy", "alembic", "aiosqlite", "jinja2")
+    require_extra("manager", "sqlalchemy", "alembic", "jinja2")
     require_extra("simulator", "kubernetes_validate")
     return run_async(_demo(once=once, port=port))
 

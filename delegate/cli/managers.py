@@ -1,26 +1,18 @@
 """`delegate manager`: the manager itself."""
 
 import asyncio
-import importlib.util
 
 import click
 
 from delegate.cli.exits import ExitCode
+from delegate.cli.extras import require_extra
 from delegate.cli.loops import loop_factory
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json
-from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import ManagerSettings
 
 _LIBRARIES = ("sqlalchemy", "alembic", "asyncpg", "jinja2")
-
-
-class ManagerNotInstalledError(DelegateError):
-    """This installation is a delegate's alone."""
-
-    default_code = "input.manager_not_installed"
-    category = Category.INPUT
 
 
 @click.group()
@@ -32,7 +24,7 @@ def manager() -> None:
 @with_settings(ManagerSettings)
 def serve(loaded: Loaded[ManagerSettings]) -> ExitCode:
     """Serves until SIGTERM. At the first start an admin token is written into the state directory (admin-token, mode 0600)."""
-    _require_libraries()
+    require_extra("manager", *_LIBRARIES)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(loaded.settings))
     return ExitCode.DONE
@@ -52,7 +44,7 @@ async def _serve(settings: ManagerSettings) -> None:
 @output_option
 def migrate(loaded: Loaded[ManagerSettings], output: Output) -> None:
     """Brings the tables of the database up to date; `serve` does the same at its start."""
-    _require_libraries()
+    require_extra("manager", *_LIBRARIES)
     with asyncio.Runner() as runner:
         before, after = runner.run(_migrate(loaded.settings.storage.database_url.reveal()))
     if output is Output.JSON:
@@ -72,12 +64,3 @@ async def _migrate(url: str) -> tuple[str, str]:
         return await run_migrations(engine)
     finally:
         await engine.close()
-
-
-def _require_libraries() -> None:
-    missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ManagerNotInstalledError(
-            f"the manager's libraries are not installed here (missing: {', '.join(missing)})",
-            hint="install them with: pip install 'delegate[manager]'",
-        )
