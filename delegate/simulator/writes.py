@@ -203,6 +203,8 @@ class Write:
         merged, managers = self._merged(None, config, {})
         decoded = self.decode(merged or {}, report=False)
         self._check_name(config)
+        # Unlike POST, an apply that creates may name a resourceVersion: it only matters where there is an object.
+        decoded["metadata"].pop("resourceVersion", None)
         managed = ownership.write({key: entry for key, entry in managers.items() if entry.fields})
         return storing.insert(self, decoded, managed)
 
