@@ -4,6 +4,7 @@
 """
 
 import base64
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,18 @@ def move_string_data(body: JsonObject) -> None:
         data = body.setdefault("data", {})
         for key, value in text.items():
             data[key] = base64.b64encode(value.encode()).decode()
+
+
+def first_byte_no_base64(secret: JsonObject) -> int | None:
+    """Where a Secret's `data` stops being base64, as Go counts; None where all of it is."""
+    for value in (secret.get("data") or {}).values():
+        text = str(value or "").replace("\r", "").replace("\n", "")
+        wrong = re.search(r"[^A-Za-z0-9+/]", text.rstrip("="))
+        if wrong is not None:
+            return wrong.start()
+        if len(text) % 4 or len(text) - len(text.rstrip("=")) > 2:
+            return len(text)
+    return None
 
 
 def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObject | None) -> None:

@@ -129,12 +129,25 @@ class Write:
             decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
             if (resource.group, resource.kind) == ("", "Secret"):
                 strategies.move_string_data(decoded)
+                self._check_data(body, decoded, applied=not report)
             apply_defaults(resource.group, resource.kind, decoded)
         else:
             decoded = _decode_custom(resource, body, unknown)
         if unknown and report:
             self._report(unknown)
         return decoded
+
+    def _check_data(self, body: JsonObject, secret: JsonObject, *, applied: bool) -> None:
+        wrong = strategies.first_byte_no_base64(secret)
+        if wrong is None:
+            return
+        why = f"illegal base64 data at input byte {wrong}"
+        if not applied:
+            raise decoding.refused(body, self.resource.version, why)
+        raise statuses.internal(
+            f"failed to convert new object ({self.namespace}/{self.name}; /v1, Kind=Secret) to proper version: "
+            f"unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: {why}"
+        )
 
     def _report(self, unknown: list[str]) -> None:
         if self.options.validation == "Strict":
@@ -206,6 +219,7 @@ class Write:
         # Unlike POST, an apply that creates may name a resourceVersion: it only matters where there is an object.
         decoded["metadata"].pop("resourceVersion", None)
         managed = ownership.write({key: entry for key, entry in managers.items() if entry.fields})
+        decoded["metadata"].pop("resourceVersion", None)  # alone it doesn't keep an apply from creating (seen with 1.36.2)
         return storing.insert(self, decoded, managed)
 
 
