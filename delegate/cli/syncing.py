@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
@@ -49,6 +50,55 @@ def context_option(command: Command) -> Command:
     return option(command)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The options that `sync` and `diff` share."""
+
+    location: str
+    revision: str
+    path: str
+    namespace: str
+    app: str
+    prune: bool
+    force: bool
+    create_namespace: bool
+
+    def task(self, kind: TaskKind, *, timeout: str, wait: bool = True) -> Task:
+        """The task document that the options stand for, read as any other is. Raises TaskDocumentError, LocationError."""
+        if self.prune and not self.app:
+            raise UsageFaultError("--prune wants --app: what is deleted is what that application owned", hint="say --app NAME")
+        policy = SyncPolicy(sync_options=("CreateNamespace=true",) if self.create_namespace else ())
+        spec = SyncSpec(source=source_of(self.location, revision=self.revision, path=self.path), sync_policy=policy)
+        task = Task(
+            kind=kind,
+            application=self.app or application_name(self.location, self.path),
+            destination=Destination(namespace=self.namespace),
+            timeout=timeout,
+            options=SyncOptions(prune=self.prune, wait=wait, force=self.force),
+            spec=msgspec.to_builtins(spec),
+        )
+        return read_task(task.document())
+
+
+def _gathered(command: Command) -> Command:
+    """Hands the shared options over as one value."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **named: Any) -> Any:
+        wanted = Wanted(**{field.name: named.pop(field.name) for field in fields(Wanted)})
+        return command(*arguments, wanted=wanted, **named)
+
+    return run  # type: ignore[return-value]  # the same call for click
+
+
+_HINTS = {
+    "input.namespace_not_found": "create it, add it to the set, or say --create-namespace",
+    "conflict.field_manager": "let the other one have the field (leave it out of the manifest), or take it over with --force",
+    "policy.empty_render": "check the path and --revision; to take everything away: sync --prune --force",
+}
+"""What to do, in this command's own words."""
+
+
 def _source_options(command: Command) -> Command:
     decorators = (
         click.argument("location", metavar="PATH-OR-URL"),
@@ -56,122 +106,53 @@ def _source_options(command: Command) -> Command:
         click.option("--path", default="", metavar="P", help="Directory or file inside it."),
         click.option("-n", "--namespace", default="", metavar="NS", help="Where objects go that name none; by default the context's."),
         click.option("--app", default="", metavar="NAME", help="Name of the application; by default the last element of its place."),
+        click.option("--prune/--no-prune", default=False, help="Also deletes what the application owned and no longer has; wants --app."),
+        click.option("--force", is_flag=True, help="Takes fields over from other field managers, and an empty set at its word."),
+        click.option("--create-namespace", is_flag=True, help="Creates the namespace where it is missing."),
         context_option,
         with_settings(LocalSettings),
         output_option,
+        _gathered,
     )
     return functools.reduce(lambda wrapped, decorate: decorate(wrapped), reversed(decorators), command)
 
 
 @click.command()
-@click.option("--prune/--no-prune", default=False, help="Also deletes what the application owned and no longer has; wants --app.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Waits until everything is healthy.")
 @click.option("--timeout", default="15m", show_default=True, metavar="DURATION", help="Of everything together.")
-@click.option("--force", is_flag=True, help="Takes fields over from other field managers.")
-@click.option("--create-namespace", is_flag=True, help="Creates the namespace where it is missing.")
 @_source_options
-def sync(
-    *,
-    location: str,
-    revision: str,
-    path: str,
-    namespace: str,
-    app: str,
-    prune: bool,
-    wait: bool,
-    timeout: str,
-    force: bool,
-    create_namespace: bool,
-    context: str,
-    loaded: Loaded[LocalSettings],
-    output: Output,
-) -> ExitCode:
+def sync(*, wait: bool, timeout: str, wanted: Wanted, context: str, loaded: Loaded[LocalSettings], output: Output) -> ExitCode:
     """Brings a Git repository, a directory or a file of manifests into a cluster.
 
     PATH-OR-URL is a Git URL, or a path on this machine: a directory or file as it stands, or with --revision the repository
     that it is in. Exit codes: 0 done, 1 it ended in anything else, 2 wrong usage or input, 3 interrupted.
     """
-    if prune and not app:
-        raise UsageFaultError("--prune wants --app: what is deleted is what that application owned", hint="say --app NAME")
-    task = _task(
-        TaskKind.SYNC,
-        location,
-        revision=revision,
-        path=path,
-        namespace=namespace,
-        app=app,
-        timeout=timeout,
-        options=SyncOptions(prune=prune, wait=wait, force=force),
-        policy=SyncPolicy(sync_options=("CreateNamespace=true",) if create_namespace else ()),
-    )
-    result = run_here(task, settings=loaded.settings, context=context, output=output, default_namespace=True)
+    task = wanted.task(TaskKind.SYNC, timeout=timeout, wait=wait)
+    result = _in_own_words(run_here(task, settings=loaded.settings, context=context, output=output, default_namespace=True))
     show_result(result, output)
     return exit_code_of_result(result)
 
 
 @click.command()
-@click.option("--prune/--no-prune", default=False, help="Also shows what `sync --prune` would delete; wants --app.")
+@click.option("--wait/--no-wait", default=False, hidden=True, expose_value=False, help="As `sync` takes it; a diff never waits.")
 @click.option("--timeout", default="5m", show_default=True, metavar="DURATION", help="Of everything together.")
 @_source_options
 @faults_end_with(ExitCode.USAGE)
-def diff(
-    *,
-    location: str,
-    revision: str,
-    path: str,
-    namespace: str,
-    app: str,
-    prune: bool,
-    timeout: str,
-    context: str,
-    loaded: Loaded[LocalSettings],
-    output: Output,
-) -> ExitCode:
-    """Shows what `sync` would change, object by object; changes nothing.
+def diff(*, timeout: str, wanted: Wanted, context: str, loaded: Loaded[LocalSettings], output: Output) -> ExitCode:
+    """Shows what `sync` with the same options would change, object by object; changes nothing.
 
     Exit codes: 0 no difference, 1 differences, 2 could not tell, 3 interrupted.
     """
-    if prune and not app:
-        raise UsageFaultError("--prune wants --app: what is deleted is what that application owned", hint="say --app NAME")
-    task = _task(
-        TaskKind.DIFF,
-        location,
-        revision=revision,
-        path=path,
-        namespace=namespace,
-        app=app,
-        timeout=timeout,
-        options=SyncOptions(prune=prune),
-        policy=SyncPolicy(),
-    )
-    result = run_here(task, settings=loaded.settings, context=context, output=output, default_namespace=True)
+    task = wanted.task(TaskKind.DIFF, timeout=timeout)
+    result = _in_own_words(run_here(task, settings=loaded.settings, context=context, output=output, default_namespace=True))
     show_differences(result, output)
     return exit_code_of_diff(result)
 
 
-def _task(
-    kind: TaskKind,
-    location: str,
-    *,
-    revision: str,
-    path: str,
-    namespace: str,
-    app: str,
-    timeout: str,
-    options: SyncOptions,
-    policy: SyncPolicy,
-) -> Task:
-    """The task document that the options stand for, read as any other is. Raises TaskDocumentError, LocationError."""
-    spec = SyncSpec(source=source_of(location, revision=revision, path=path), sync_policy=policy)
-    task = Task(
-        kind=kind,
-        application=app or application_name(location, path),
-        destination=Destination(namespace=namespace),
-        timeout=timeout,
-        options=options,
-        spec=msgspec.to_builtins(spec),
-    )
-    return read_task(task.document())
+def _in_own_words(result: TaskResult) -> TaskResult:
+    """The hints of the result by this command's options."""
+    errors = tuple(msgspec.structs.replace(error, hint=_HINTS.get(error.code, error.hint)) for error in result.errors)
+    return msgspec.structs.replace(result, errors=errors, error=errors[0] if errors else None)
 
 
 def _with_namespace(task: Task, cluster: ChosenCluster) -> Task:
