@@ -219,7 +219,6 @@ class Write:
         # Unlike POST, an apply that creates may name a resourceVersion: it only matters where there is an object.
         decoded["metadata"].pop("resourceVersion", None)
         managed = ownership.write({key: entry for key, entry in managers.items() if entry.fields})
-        decoded["metadata"].pop("resourceVersion", None)  # alone it doesn't keep an apply from creating (seen with 1.36.2)
         return storing.insert(self, decoded, managed)
 
 
