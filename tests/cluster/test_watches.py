@@ -57,7 +57,7 @@ def later(seconds: float = 30.0) -> float:
 async def told(client: ApiClient, count: int) -> list[tuple[WatchEventKind, str, str]]:
     """The first events of a watch: kind, name, version."""
     found = []
-    async with contextlib.aclosing(client.watch(CONFIG_MAPS, "demo", deadline=later())) as watching:  # type: ignore[type-var]
+    async with contextlib.aclosing(client.watch(CONFIG_MAPS, "demo", deadline=later())) as watching:
         async for event in watching:
             metadata = event.object.get("metadata", {})
             found.append((event.kind, metadata.get("name", ""), metadata.get("resourceVersion", "")))
@@ -337,7 +337,7 @@ async def test_a_random_history_with_random_accidents(seed: int, flaky: FlakyApi
     async with client_of(flaky.url) as client:
         writing = asyncio.create_task(write())
         synced = 0
-        async with contextlib.aclosing(client.watch(CONFIG_MAPS, "demo", deadline=later(20))) as watching:  # type: ignore[type-var]
+        async with contextlib.aclosing(client.watch(CONFIG_MAPS, "demo", deadline=later(20))) as watching:
             async for event in watching:
                 synced += event.kind is SYNCED
                 _take(event, state)
