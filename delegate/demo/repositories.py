@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -92,25 +93,24 @@ class Repository:
 
     async def _git(self, *arguments: str, protocol: str = "", stdin: bytes = b"") -> bytes:
         environment = {**self._environment, "GIT_PROTOCOL": protocol} if protocol else self._environment
-        process = await asyncio.create_subprocess_exec(
-            "git",
-            *arguments,
-            cwd=self._work_tree,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        return await asyncio.to_thread(self._run_git, arguments, environment, stdin)
+
+    def _run_git(self, arguments: tuple[str, ...], environment: Mapping[str, str], stdin: bytes) -> bytes:
         try:
-            async with asyncio.timeout(_GIT_SECONDS):
-                stdout, stderr = await process.communicate(stdin)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            raise DemoError(f"git {arguments[0]} ended with {process.returncode}: {stderr.decode(errors='replace').strip()}")
-        return stdout
+            ended = subprocess.run(
+                ["git", *arguments],
+                cwd=self._work_tree,
+                env=environment,
+                input=stdin,
+                capture_output=True,
+                timeout=_GIT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise DemoError(f"git {arguments[0]}: {error}", hint="check that git works on this machine") from error
+        if ended.returncode != 0:
+            raise DemoError(f"git {arguments[0]} ended with {ended.returncode}: {ended.stderr.decode(errors='replace').strip()}")
+        return ended.stdout
 
 
 def _git_environment(directory: Path) -> Mapping[str, str]:
