@@ -15,17 +15,23 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.credentials import build_ssl_context
 from delegate.engine.clusters.kubeconfig import KubeconfigSource
 from delegate.engine.clusters.registry import Cluster
+from delegate.simulator.server import Simulator
 from tests.cluster.servers import client_of, drop_namespace, new_namespace, opened
+from tests.cluster.simulated import simulated_server
 from tests.fakes.flaky_api import FlakyApi, Upstream, flaky_api
 from tests.foundation.clocks import ManualClock
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running API server: an administrator's kubeconfig, and that of a user who may do nothing."""
+    """A running API server: an administrator's kubeconfig, and that of a user who may do nothing.
+
+    `simulator` is for tests marked `only_simulator`, which make it misbehave.
+    """
 
     kubeconfig: Path
     limited_kubeconfig: Path
+    simulator: Simulator | None = None
 
 
 @pytest.fixture
@@ -57,10 +63,8 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "real":
         yield _real_server()
         return
-    from tests.cluster.simulated import simulated_server
-
-    async with simulated_server(tmp_path) as (kubeconfig, limited):
-        yield Server(kubeconfig, limited)
+    async with simulated_server(tmp_path) as (kubeconfig, limited, simulator):
+        yield Server(kubeconfig, limited, simulator)
 
 
 def _real_server() -> Server:
@@ -96,7 +100,7 @@ async def namespace(cluster: Cluster) -> AsyncIterator[str]:
 @pytest.fixture
 async def through_flaky(server: Server) -> AsyncIterator[tuple[FlakyApi, ApiClient]]:
     """A client of the server with a bad network in between: its faults are the test's to add."""
-    credentials = await KubeconfigSource(str(server.kubeconfig), "", None, {}).load()
+    credentials = await KubeconfigSource(str(server.kubeconfig), "", {}).load()
     authorization = credentials.authorization.reveal() if credentials.authorization is not None else ""
     upstream = Upstream(credentials.server, authorization, build_ssl_context(credentials, None))
     async with flaky_api(upstream) as api, client_of(api.url) as client:

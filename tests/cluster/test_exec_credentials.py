@@ -157,7 +157,7 @@ async def test_a_kubeconfig_with_a_plugin_runs_it_when_needed_only(tmp_path: Pat
     script = (
         f'echo run >> "{tmp_path}/runs"; n=$(wc -l < "{tmp_path}/runs"); echo \'{credential(token="token-N")}\' | sed "s/token-N/token-$n/"'
     )
-    source = KubeconfigSource(str(_kubeconfig(tmp_path, plugin(tmp_path, script))), "", None, ENVIRONMENT)
+    source = KubeconfigSource(str(_kubeconfig(tmp_path, plugin(tmp_path, script))), "", ENVIRONMENT)
 
     first, second, third = await source.load(), await source.load(), await source.load(rejected=True)
 
@@ -168,7 +168,7 @@ async def test_a_kubeconfig_with_a_plugin_runs_it_when_needed_only(tmp_path: Pat
 async def test_a_plugin_runs_again_before_its_token_expires(tmp_path: Path) -> None:
     """A token that has a minute left is renewed before it is refused."""
     script = f"echo run >> \"{tmp_path}/runs\"; echo '{credential(token='t-o-k-e-n', expirationTimestamp='2020-01-01T00:00:00+00:00')}'"
-    source = KubeconfigSource(str(_kubeconfig(tmp_path, plugin(tmp_path, script))), "", None, ENVIRONMENT)
+    source = KubeconfigSource(str(_kubeconfig(tmp_path, plugin(tmp_path, script))), "", ENVIRONMENT)
 
     await source.load()
     await source.load()

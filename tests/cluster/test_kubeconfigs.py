@@ -31,7 +31,7 @@ def write(path: Path, content: object) -> Path:
 
 
 def source(path: Path | str, context: str = "") -> KubeconfigSource:
-    return KubeconfigSource(str(path), context, None, {})
+    return KubeconfigSource(str(path), context, {})
 
 
 async def test_a_token_becomes_an_authorization(tmp_path: Path) -> None:

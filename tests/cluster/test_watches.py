@@ -17,6 +17,7 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.watches import WatchEvent, WatchEventKind
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.resources import JsonObject
+from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS, NAMESPACES, StaticSource, client_from, client_of, config_map
 from tests.fakes.flaky_api import Fault, FlakyApi, cut_after, html, reply, reset, silent, status_body
 
@@ -433,6 +434,24 @@ async def test_a_running_cluster_behind_a_bad_network(through_flaky: tuple[Flaky
 
     assert [event["data"]["n"] for kind, _, event in found if kind is not SYNCED] == [str(number) for number in range(12)]
     assert [kind for kind, _, _ in found] == [SYNCED, ADDED, *[MODIFIED] * 11]
+
+
+@pytest.mark.only_simulator("makes the server forget its history")
+async def test_a_server_that_forgets_its_history(server: Server, cluster: Cluster, namespace: str) -> None:
+    """With every version forgotten and every watch dropped, what changed meanwhile is still told, once."""
+    assert server.simulator is not None
+    client = cluster.client
+    stays = await client.apply(CONFIG_MAPS, config_map(namespace, "stays", labels={"grp": "l"}))
+    goes = await client.apply(CONFIG_MAPS, config_map(namespace, "goes", labels={"grp": "l"}))
+    async with followed(client, namespace) as found:
+        server.simulator.drop_watches()
+        await client.delete(CONFIG_MAPS, namespace, "goes", uid=goes["metadata"]["uid"])
+        await client.apply(CONFIG_MAPS, config_map(namespace, "comes", labels={"grp": "l"}))
+        server.simulator.expire_versions()
+        await _until(found, 5)
+
+    assert found[0][2]["metadata"]["uid"] in (stays["metadata"]["uid"], goes["metadata"]["uid"])
+    assert sorted((kind.value, name) for kind, name, _ in found[3:]) == [("added", "comes"), ("deleted", "goes")]
 
 
 async def test_a_watch_that_is_not_allowed(limited: Cluster) -> None:

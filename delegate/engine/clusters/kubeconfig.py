@@ -14,9 +14,8 @@ import hashlib
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -152,10 +151,9 @@ class KubeconfigSource:
     Refreshed OIDC tokens and what a plugin gave are kept as long as the files stay the same, and no longer than they hold.
     """
 
-    def __init__(self, locations: str, context: str, directory: Path | None, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, locations: str, context: str, environment: Mapping[str, str] = os.environ) -> None:
         self._locations = locations
         self._context = context
-        self._directory = directory
         self._environment = environment
         self._digest = ""
         self._document: JsonObject = {}
@@ -248,24 +246,13 @@ class KubeconfigSource:
             self._document["users"][0]["user"]["token"] = token
 
     async def _load(self, document: JsonObject) -> "_Loaded":
-        load, configuration_type, fault = await asyncio.to_thread(_import_loader)
-        configuration = configuration_type()
+        # In a thread with a loop of its own: the loader touches files, and importing it takes half a second.
         try:
-            async with asyncio.timeout(_LOADING_SECONDS):
-                await load(document, client_configuration=configuration, temp_file_path=str(self._directory) if self._directory else None)
+            return await asyncio.to_thread(_load_with_library, document)
         except TimeoutError as error:
             raise KubeconfigError(f"{self.description}: the identity provider gave no answer within {_LOADING_SECONDS:g} s") from error
-        except (fault, ValueError, KeyError, AssertionError, OSError) as error:
-            raise KubeconfigError(
-                f"{self.description} can't be used: {_first_line(error)}", hint="try kubectl with the same context"
-            ) from error
-        return _Loaded(
-            host=str(configuration.host),
-            authorization=str(configuration.api_key.get("BearerToken") or ""),
-            verify=bool(configuration.verify_ssl),
-            server_name=str(getattr(configuration, "tls_server_name", None) or ""),
-            proxy=str(configuration.proxy or ""),
-        )
+        except _UnusableError as error:
+            raise KubeconfigError(f"{self.description} can't be used: {error}", hint="try kubectl with the same context") from error
 
 
 class _Loaded(msgspec.Struct, frozen=True):
@@ -276,10 +263,32 @@ class _Loaded(msgspec.Struct, frozen=True):
     proxy: str
 
 
-def _import_loader() -> tuple[Callable[..., Any], Callable[[], Any], type[Exception]]:
+class _UnusableError(Exception):
+    """What the library says of a document, in one line."""
+
+
+def _load_with_library(document: JsonObject) -> _Loaded:
+    """Blocking; writes no file, since no certificate is left in the document. Raises TimeoutError, _UnusableError."""
     config = importlib.import_module("kubernetes_asyncio.config")
-    client = importlib.import_module("kubernetes_asyncio.client")
-    return config.load_kube_config_from_dict, client.Configuration, config.ConfigException
+    configuration = importlib.import_module("kubernetes_asyncio.client").Configuration()
+
+    async def load() -> None:
+        async with asyncio.timeout(_LOADING_SECONDS):
+            await config.load_kube_config_from_dict(document, client_configuration=configuration)
+
+    try:
+        asyncio.run(load())
+    except TimeoutError:
+        raise
+    except (config.ConfigException, ValueError, KeyError, AssertionError, OSError) as error:
+        raise _UnusableError(_first_line(error)) from error
+    return _Loaded(
+        host=str(configuration.host),
+        authorization=str(configuration.api_key.get("BearerToken") or ""),
+        verify=bool(configuration.verify_ssl),
+        server_name=str(getattr(configuration, "tls_server_name", None) or ""),
+        proxy=str(configuration.proxy or ""),
+    )
 
 
 def _assemble(loaded: _Loaded, cluster: _Entry, user: _Entry, plugin: ExecCredential | None) -> Credentials:

@@ -188,7 +188,7 @@ class ClusterRegistry:
     def _source(self, name: str) -> CredentialSource:
         if name == IN_CLUSTER and self._in_cluster is not None:
             return self._in_cluster
-        return KubeconfigSource(self._settings.kubeconfig, name, self._settings.directory, self._environment)
+        return KubeconfigSource(self._settings.kubeconfig, name, self._environment)
 
     async def _uid(self, name: str, client: ApiClient) -> str:
         try:
