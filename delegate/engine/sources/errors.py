@@ -20,7 +20,8 @@ DelegateError
  │    ├── SourceTooLargeError
  │    ├── SubmoduleError
  │    ├── LocalSourceError            a local path where none is allowed
- │    └── CacheDirectoryError         the mirror can't be written
+ │    ├── CacheDirectoryError         the mirror can't be written
+ │    └── SourceTimeoutError
  ├── GitError
  │    ├── RepositoryUrlError
  │    ├── RepositoryNotFoundError
@@ -124,6 +125,12 @@ class LocalSourceError(SourceError):
 class CacheDirectoryError(SourceError):
     default_code = "internal.cache_directory"
     category = Category.INTERNAL
+
+
+class SourceTimeoutError(SourceError):
+    default_code = "timeout.source"
+    category = Category.TIMEOUT
+    default_retryable: ClassVar[bool] = True
 
 
 class GitError(DelegateError):

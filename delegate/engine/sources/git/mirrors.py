@@ -1,0 +1,217 @@
+"""One bare mirror a repository, that only grows: fetched under a lock, read without one.
+
+Each ref is fetched into a name made of its hash, so that a branch `feature` and a later `feature/sub` never are in each
+other's way, and nothing is ever pruned: a commit that was deployed once can be deployed again, also after its branch was
+rewritten. Histories are cut to one commit where the server can do so.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from delegate.engine.sources.commands import Command, Completed, run_command
+from delegate.engine.sources.errors import CacheDirectoryError, RevisionNotFoundError
+from delegate.engine.sources.git import environments, faults
+from delegate.engine.sources.git.locks import MirrorLock
+from delegate.engine.sources.git.references import References, read_listing
+from delegate.engine.sources.git.settings import GitSettings, Login, login_for
+from delegate.engine.sources.git.urls import RepositoryUrl, Transport
+from delegate.engine.sources.limits import SourceLimits
+from delegate.engine.sources.sharing import SharedCall
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+_MOST_PACKS = 40
+"""Packs before they are put together; each fetch adds one."""
+_ID_CHARACTERS = 32
+_SHA256_CHARACTERS = 64
+_STALE_PATTERNS = ("*.lock", "refs/**/*.lock", "objects/**/tmp_*", "objects/**/*.lock")
+
+
+class Mirror:
+    """The mirror of one repository. Every call ends with the caller's deadline and leaves no lock behind."""
+
+    def __init__(
+        self, url: RepositoryUrl, *, cache_dir: Path, settings: GitSettings, limits: SourceLimits, outside: Mapping[str, str]
+    ) -> None:
+        name = hashlib.sha256(url.key.encode()).hexdigest()[:_ID_CHARACTERS]
+        self.path = cache_dir / f"{name}.git"
+        self.url = url
+        self._home = cache_dir / "home"
+        self._login: Login = login_for(url, settings.credentials)
+        self._limits = limits
+        self._lock = MirrorLock(cache_dir / f"{name}.lock")
+        self._remote = environments.remote_environment(outside, self._home, url, self._login, settings)
+        self._local = environments.local_environment(outside, self._home)
+        self._listing = SharedCall(self._list)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """For git processes that only read the mirror."""
+        return self._local
+
+    async def list_references(self) -> References:
+        """What the repository advertises now; callers at the same time share one listing."""
+        return await self._listing.result()
+
+    async def has_commit(self, commit: str) -> bool:
+        """Whether the mirror holds a commit of this id, and all of it."""
+        if not self.path.is_dir():
+            return False
+        completed = await self._git("cat-file", "-e", f"{commit}^{{commit}}")
+        return completed.exit_code == 0
+
+    async def find_commits(self, prefix: str) -> list[str]:
+        """The commits of the mirror whose ids begin with `prefix`."""
+        if not self.path.is_dir():
+            return []
+        candidates = (await self._git("rev-parse", f"--disambiguate={prefix}")).stdout
+        described = await self._git("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=candidates)
+        return [line.split()[1] for line in described.stdout.decode().splitlines() if line.startswith("commit ")]
+
+    async def fetch_commit(self, commit: str, ref: str = "") -> None:
+        """Brings a commit in, by the ref that leads to it, else by its id, else with everything that the server has.
+
+        Raises RevisionNotFoundError where none of them brings it, and what `faults.classify` makes of a failure.
+        """
+        async with self._lock.held() as descriptor:
+            if await self.has_commit(commit):
+                return
+            await self._prepare(len(commit))
+            specifications = [[f"+{ref}:{_own_name(ref)}"]] if ref else []
+            specifications.append([f"+{commit}:refs/delegate/commits/{commit}"])
+            for specification in specifications:
+                await self._fetch(specification, descriptor, id_length=len(commit), depth=1)
+                if await self.has_commit(commit):
+                    await self._tidy(descriptor)
+                    return
+        await self.fetch_everything()
+        if not await self.has_commit(commit):
+            raise RevisionNotFoundError(
+                f"{self.url.shown}: commit {commit} is not in the repository any more (history rewritten)",
+                hint="choose a commit that is reachable from a branch or tag",
+            )
+
+    async def fetch_everything(self) -> None:
+        """Brings in the whole history of every branch and tag: for short ids, and servers that give nothing by id."""
+        references = await self.list_references()
+        names = [name for name in references.commits if name.startswith(("refs/heads/", "refs/tags/"))]
+        if not names:
+            return
+        async with self._lock.held() as descriptor:
+            id_length = len(references.commits[names[0]])
+            await self._prepare(id_length)
+            await self._fetch([f"+{name}:{_own_name(name)}" for name in names], descriptor, id_length=id_length, depth=0)
+            await self._tidy(descriptor)
+
+    async def find_in_place(self, commit: str) -> Path | None:
+        """The git directory of a repository of this machine that has the commit itself; None for any other repository."""
+        if self.url.transport is not Transport.FILE:
+            return None
+        top = Path(self.url.address.removeprefix("file://"))
+        for directory in (top, top / ".git"):
+            if (directory / "HEAD").is_file():
+                arguments = ("git", f"--git-dir={directory}", "cat-file", "-e", f"{commit}^{{commit}}")
+                completed = await run_command(Command(arguments, self._local, directory=self._home), timeout=_LONGEST_CALL_SECONDS)
+                return directory if completed.exit_code == 0 else None
+        return None
+
+    async def discard(self) -> None:
+        """Removes a mirror that can't be read, so that the next fetch makes it anew."""
+        async with self._lock.held():
+            await self._remove()
+
+    async def _list(self) -> References:
+        self._make_home()
+        arguments = ("git", "ls-remote", "--quiet", "--symref", "--", self.url.address)
+        command = Command(arguments, self._remote, directory=self._home)
+        completed = await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdout_limit=self._limits.listing_bytes)
+        if completed.exit_code != 0:
+            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+        return read_listing(completed.stdout)
+
+    async def _fetch(self, specifications: Sequence[str], lock: int, *, id_length: int, depth: int) -> None:
+        """Fetches into our own refs. A server that has no such object is no fault here: the caller looks for it."""
+        options = ["--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force", "--quiet", "--stdin"]
+        if depth:
+            options.append(f"--depth={depth}")
+        elif (self.path / "shallow").exists():
+            options.append("--unshallow")
+        stdin = "".join(f"{specification}\n" for specification in specifications).encode()
+        completed = await self._git("fetch", *options, "--", self.url.address, stdin=stdin, remote=True, lock=lock)
+        if completed.exit_code == 0:
+            return
+        if depth and faults.refuses_shallow(completed.stderr):
+            await self._fetch(specifications, lock, id_length=id_length, depth=0)
+        elif faults.is_corrupt(completed.stderr):
+            log.warning("git.mirror_corrupt", repository=self.url.shown, error=faults.excerpt(completed.stderr))
+            await self._remove()
+            await self._prepare(id_length)
+            again = await self._git("fetch", *options, "--", self.url.address, stdin=stdin, remote=True, lock=lock)
+            if again.exit_code != 0:
+                raise faults.classify(again.stderr, self.url, self._login, str(self.path))
+        elif not faults.is_unknown_object(completed.stderr):
+            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+
+    async def _prepare(self, id_length: int) -> None:
+        """Makes the mirror where there is none, and removes what a killed fetch left behind. Under the lock."""
+        self._make_home()
+        if (self.path / "HEAD").is_file():
+            await asyncio.to_thread(self._remove_stale)
+            return
+        kind = "sha256" if id_length == _SHA256_CHARACTERS else "sha1"
+        arguments = ("git", "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(self.path))
+        completed = await run_command(Command(arguments, self._local, directory=self._home), timeout=_LONGEST_CALL_SECONDS)
+        if completed.exit_code != 0:
+            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+
+    async def _remove(self) -> None:
+        # Renamed first: who reads it meanwhile finds all of it or nothing.
+        away = self.path.with_suffix(".broken")
+        await asyncio.to_thread(shutil.rmtree, away, True)
+        with contextlib.suppress(FileNotFoundError):
+            self.path.rename(away)
+        await asyncio.to_thread(shutil.rmtree, away, True)
+
+    async def _tidy(self, lock: int) -> None:
+        """Puts packs together once there are many. Unreachable objects stay."""
+        packs = len(list((self.path / "objects" / "pack").glob("*.pack")))
+        if packs > _MOST_PACKS:
+            await self._git("repack", "-d", "--geometric=2", "--quiet", lock=lock)
+
+    async def _git(self, *arguments: str, stdin: bytes = b"", remote: bool = False, lock: int | None = None) -> Completed:
+        command = Command(
+            ("git", f"--git-dir={self.path}", *arguments),
+            self._remote if remote else self._local,
+            directory=self._home,
+            descriptors=() if lock is None else (lock,),
+        )
+        return await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdin=stdin, stdout_limit=self._limits.listing_bytes)
+
+    def _make_home(self) -> None:
+        try:
+            self._home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._home.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            words = f"{self._home} can't be made: {os.strerror(error.errno or 0)}"
+            raise CacheDirectoryError(words, hint="make the cache directory writable") from error
+
+    def _remove_stale(self) -> None:
+        for pattern in _STALE_PATTERNS:
+            for stale in self.path.glob(pattern):
+                if stale.is_file():
+                    stale.unlink(missing_ok=True)
+
+
+_LONGEST_CALL_SECONDS = 3600.0
+"""No git call takes longer, whatever deadline its caller has."""
+
+
+def _own_name(ref: str) -> str:
+    return f"refs/delegate/refs/{hashlib.sha256(ref.encode()).hexdigest()[:40]}"
