@@ -90,11 +90,13 @@ class Dispatch:
                 self._offer(task)
 
     def describe_worker(self, waiter: Waiter, profile: Profile) -> None:
-        """From now on the waiter is woken for what fits, and for nothing else."""
-        if waiter.profile is None:
-            waiter.profile = profile
-            for uid in profile.clusters:
-                self._add(waiter, uid)
+        """From now on the waiter is woken for what fits, and for nothing else. A new session may have changed what that is."""
+        before = waiter.profile.clusters if waiter.profile is not None else frozenset()
+        waiter.profile = profile
+        for uid in profile.clusters - before:
+            self._add(waiter, uid)
+        for uid in before - profile.clusters:
+            self._drop(waiter, uid)
 
     @contextmanager
     def enter_listener(self, waiter: Waiter) -> Iterator[Waiter]:
@@ -114,10 +116,13 @@ class Dispatch:
     def _remove(self, waiter: Waiter) -> None:
         uids = waiter.profile.clusters if waiter.profile is not None else ()
         for uid in ("", *uids):
-            remaining = self._workers[uid]
-            remaining.remove(waiter)
-            if not remaining:
-                del self._workers[uid]
+            self._drop(waiter, uid)
+
+    def _drop(self, waiter: Waiter, uid: str) -> None:
+        remaining = self._workers[uid]
+        remaining.remove(waiter)
+        if not remaining:
+            del self._workers[uid]
 
     def apply(self, effects: Effects) -> None:
         """Wakes those whom a commit concerns."""
