@@ -203,6 +203,8 @@ class LiveProgress:
         from rich.text import Text  # noqa: PLC0415
 
         grid, now = Table.grid(padding=(0, 1)), time.monotonic()
+        if not self._steps.steps:  # a drawing of no line can't be redrawn in place
+            grid.add_row(self._spinner, "begin", "", "")
         for step in list(self._steps.steps.values()):
             mark = Text("✓", style="green") if step.open_since is None else self._spinner
             grid.add_row(mark, step.words, Text(step.detail, style="cyan"), Text(f"{step.seconds_at(now):.1f} s", style="dim"))

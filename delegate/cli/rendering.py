@@ -1,6 +1,5 @@
 """`delegate render`: the objects that a source holds, decoded as `sync` decodes them, touching no cluster."""
 
-import asyncio
 import enum
 import sys
 
@@ -59,7 +58,9 @@ async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[st
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
 
     sources = Sources(cache_dir=settings.workspace.cache_dir, allow_local=True, environment=child_environment(settings.network))
-    async with asyncio.timeout(_SECONDS):
+    try:
         revision = await sources.resolve(source, timeout=_SECONDS)
         rendered = await sources.render(source, revision, timeout=_SECONDS)
+    finally:
+        sources.close()
     return [manifest.body for manifest in rendered.manifests], rendered.notices
