@@ -138,7 +138,7 @@ class ControlLane:
                 on_death = self._hooks.on_death
                 tasks = [
                     parts.create_task(supervise("session", self._keeper.run, on_death=on_death)),
-                    parts.create_task(supervise("heartbeats", lambda: self._send_heartbeats(caller), on_death=on_death)),
+                    parts.create_task(supervise("heartbeats", lambda: self._send_heartbeats(caller, transport), on_death=on_death)),
                     parts.create_task(supervise("commands", lambda: self._hear_commands(caller), on_death=on_death)),
                 ]
                 await stop.wait()
@@ -147,12 +147,14 @@ class ControlLane:
         finally:
             await transport.close()
 
-    async def _send_heartbeats(self, caller: Caller) -> None:
+    async def _send_heartbeats(self, caller: Caller, transport: Transport) -> None:
         waits = None
         due_at = time.monotonic()
         while True:
             session = await self._keeper.session()
             interval = session.settings.heartbeat_seconds
+            # Whatever patience is asked for, the leases have to be renewed in time.
+            transport.patience.cap(routes.HEARTBEAT, session.settings.lease_seconds / 3)
             try:
                 interval = await self._beat(caller, session)
             except (TransportError, RefusalError) as error:

@@ -27,7 +27,7 @@ from delegate.protocol.messages import Answer, Request
 
 A = TypeVar("A", bound=Answer)
 _UPLOAD_PIECE = 64 * 1024
-_RACE_SECONDS = 2.0
+_RACE_SECONDS = 1.0
 _KEEP_ALIVE_SECONDS = 30.0
 _NAMES_SECONDS = 30
 

@@ -1,0 +1,189 @@
+"""Results reach the manager whatever stands between, each with its own verdict, and leave the outbox only by a final one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from delegate.daemon.connection.journal import Kept
+from delegate.daemon.connection.outbox import Outbox
+from delegate.daemon.connection.reporter import Reporter
+from delegate.protocol import codec, routes
+from delegate.protocol.work import ResultItem
+from tests.daemon.connection.harness import Link, linked
+from tests.daemon.connection.test_outbox import kept
+from tests.daemon.waiting import eventually
+from tests.fakes.scripted_manager import STRANGE_ANSWERS, Json, answer, problem, raw
+
+
+@dataclass
+class Reporting:
+    link: Link
+    outbox: Outbox
+    reporter: Reporter
+    settled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sent(self) -> list[list[str]]:
+        return [[item["attemptId"] for item in each.body["results"]] for each in self.link.manager.at(routes.RESULTS)]
+
+
+@asynccontextmanager
+async def reporting(directory: Path, *before: Kept) -> AsyncIterator[Reporting]:
+    """A running reporter; the results of `before` are in the outbox already."""
+    outbox = Outbox(directory, "first")
+    outbox.open()
+    for each in before:
+        await outbox.keep(each)
+    settled: dict[str, str] = {}
+    async with linked() as link:
+        reporter = Reporter(outbox, link.keeper, link.transport, link.faults, on_settled=settled.__setitem__)
+        running = asyncio.create_task(reporter.run())
+        try:
+            yield Reporting(link, outbox, reporter, settled)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await outbox.close()
+
+
+async def test_results_go_in_batches_and_leave_the_outbox_when_accepted(tmp_path: Path) -> None:
+    """What waited and what comes is sent with its attempt's token, and settled by its verdict."""
+    async with reporting(tmp_path, kept("a"), kept("b")) as state:
+        await state.outbox.keep(kept("c"))
+        await eventually(lambda: len(state.settled) == 3)
+
+        assert state.sent[0] == ["a", "b"]
+        item = state.link.manager.results["a"]
+        assert (item["attemptToken"], item["digest"]) == ("token", codec.result_digest(item["result"]))
+        assert state.outbox.entries == 0
+
+
+async def test_each_result_has_a_verdict_of_its_own(tmp_path: Path) -> None:
+    """Case 11: a lost one is kept as superseded, a duplicate is done, one that is put off holds nobody up."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.result_verdicts |= {"lost": "lease_lost", "again": "duplicate", "later": "retry", "new": "a_new_word"}
+        await asyncio.gather(*(state.outbox.keep(kept(name)) for name in ("lost", "again", "later", "new", "good")))
+        await eventually(lambda: len(state.settled) == 3)
+
+        assert state.settled == {"lost": "lease_lost", "again": "duplicate", "good": "accepted"}
+        assert '"reason":"superseded"' in (tmp_path / "rejected" / "lost.json").read_text()
+        assert set(state.outbox.unsent()) == {"later", "new"}
+        del state.link.manager.result_verdicts["later"], state.link.manager.result_verdicts["new"]
+        await eventually(lambda: len(state.settled) == 5)
+
+
+@pytest.mark.parametrize("name", STRANGE_ANSWERS)
+async def test_nothing_strange_takes_a_result_out_of_the_outbox(tmp_path: Path, name: str) -> None:
+    """Case 36: a result counts as delivered only by an answer of the manager that names its attempt."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.on(routes.RESULTS, *[STRANGE_ANSWERS[name]] * 2)
+        await state.outbox.keep(kept("a"))
+        await eventually(lambda: len(state.sent) == 2)
+        assert state.outbox.entries == 1
+
+        await eventually(lambda: state.settled == {"a": "accepted"})
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        problem(429, "overloaded", Retry_After="0.1"),
+        problem(503, "overloaded"),
+        problem(500, "internal"),
+        problem(401, "unauthorized"),
+        problem(409, "session_unknown"),
+        answer(results=[]),
+        answer(results=[{"attemptId": "another", "verdict": "accepted"}]),
+    ],
+    ids=["429", "503", "500", "401", "session unknown", "no verdict", "another's verdict"],
+)
+async def test_a_refused_result_stays(tmp_path: Path, refusal: object) -> None:
+    """Case 09: it stays in the outbox until it is accepted."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.on(routes.RESULTS, refusal)  # type: ignore[arg-type]
+        await state.outbox.keep(kept("a"))
+
+        await eventually(lambda: state.settled == {"a": "accepted"})
+        assert len(state.sent) >= 2
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_culprit_is_alone(tmp_path: Path) -> None:
+    """One unreadable result costs its neighbours nothing."""
+
+    def refuse_the_bad(request: object, body: Json) -> object:
+        names = [item["attemptId"] for item in body["results"]]
+        if "bad" in names:
+            return problem(422, "invalid")(request, body)  # type: ignore[arg-type]
+        decisions = [{"attemptId": name, "verdict": "accepted"} for name in names]
+        return answer(results=decisions)(request, body)  # type: ignore[arg-type]
+
+    async with reporting(tmp_path, *(kept(name) for name in ("a", "b", "bad", "c", "d"))) as state:
+        state.link.manager.always[routes.RESULTS] = refuse_the_bad  # type: ignore[assignment]
+        await eventually(lambda: len(state.settled) == 5)
+
+        assert state.settled == {"a": "accepted", "b": "accepted", "c": "accepted", "d": "accepted", "bad": "invalid"}
+        assert (tmp_path / "rejected" / "bad.json").exists()
+
+
+async def test_a_result_too_large_for_the_way_goes_without_its_resources(tmp_path: Path) -> None:
+    """A proxy's limit is not retried as it is: the outcome arrives, and says what was left out."""
+    result = {"outcome": "succeeded", "resources": [{"name": "x" * 1000}]}
+    item = ResultItem(attempt_id="large", task_id="t", fence=1, attempt_token="token", digest=codec.result_digest(result), result=result)
+    async with reporting(tmp_path) as state:
+        state.link.manager.on(routes.RESULTS, raw(413, b"<h1>Too large</h1>", Content_Type="text/html"))
+        await state.outbox.keep(Kept(item))
+        await eventually(lambda: state.settled == {"large": "accepted"})
+
+        arrived = state.link.manager.results["large"]
+        assert arrived["result"]["outcome"] == "succeeded"
+        assert "resources" not in arrived["result"]
+        assert "left out" in arrived["result"]["notices"][0]
+        assert arrived["digest"] == codec.result_digest(arrived["result"])
+
+
+async def test_a_large_result_holds_up_no_small_one(tmp_path: Path) -> None:
+    """While a large upload is under way, small results are delivered."""
+    gate = asyncio.Event()
+
+    async def hold_the_large(request: object, body: Json) -> object:
+        if any(item["attemptId"] == "large" for item in body["results"]):
+            await gate.wait()
+        return answer(results=[{"attemptId": item["attemptId"], "verdict": "accepted"} for item in body["results"]])(request, body)  # type: ignore[arg-type]
+
+    async with reporting(tmp_path, kept("large", "x" * 2**20)) as state:
+        state.link.manager.always[routes.RESULTS] = hold_the_large  # type: ignore[assignment]
+        await eventually(lambda: state.sent)
+        await state.outbox.keep(kept("small"))
+        await eventually(lambda: state.settled == {"small": "accepted"})
+
+        gate.set()
+
+        await eventually(lambda: state.settled == {"small": "accepted", "large": "accepted"})
+
+
+async def test_results_need_no_session(tmp_path: Path) -> None:
+    """Case 08: while no session can be had, results go with their attempt tokens."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.always[routes.SESSION] = problem(503, "overloaded")
+        state.link.manager.always[routes.HEARTBEAT] = problem(409, "session_unknown")
+        await eventually(lambda: state.link.keeper.current is None)
+
+        await state.outbox.keep(kept("a"))
+
+        await eventually(lambda: state.settled == {"a": "accepted"})
+
+
+async def test_waiting_for_delivery_ends_when_the_manager_is_away(tmp_path: Path) -> None:
+    """A drain does not wait for ever: what is left stays for the next start."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.always[routes.RESULTS] = raw(502, b"bad gateway", Content_Type="text/plain")
+        await state.outbox.keep(kept("a"))
+
+        assert not await state.reporter.wait_until_delivered(unreachable_seconds=0.3)
+
+        del state.link.manager.always[routes.RESULTS]
+        assert await state.reporter.wait_until_delivered(unreachable_seconds=30.0)
