@@ -33,8 +33,9 @@ WRITES = ["take the lease", "intended", "create a", "create b", "create c", "con
 class Attempt:
     """One attempt's small sync. Holds on to what a revived process would still have in its memory."""
 
-    def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
+    def __init__(self, client: ApiClient, namespace: str, name: str, lease_seconds: int = 15) -> None:
         self.client = client
+        self.lease_seconds = lease_seconds
         self.namespace = namespace
         self.name = name
         self.store = InventoryStore(client, APPLICATION, namespace)
@@ -46,7 +47,9 @@ class Attempt:
         manifests = [Manifest(self._member(name)) for name in names]
         self.stored = await self.store.read()
         floor = self.stored.inventory.fence
-        async with hold_lease(self.client, APPLICATION, self.namespace, holder=self.name, fence_floor=floor, seconds=1) as self.lease:
+        async with hold_lease(
+            self.client, APPLICATION, self.namespace, holder=self.name, fence_floor=floor, seconds=self.lease_seconds
+        ) as self.lease:
             self.stored = previous = await self.store.read()
             wanted = [entry_of(manifest) for manifest in manifests]
             intended = intended_inventory(previous.inventory, wanted, fence=self.lease.fence, revision="r")
@@ -108,7 +111,7 @@ async def test_a_crash_at_each_write(
     """Nothing exists that the inventory doesn't know; the next attempt ends with exactly what it wants; the dead one is late."""
     flaky, client = through_flaky
     died = die_at(flaky, number, after=after)
-    dead = Attempt(client, namespace, "attempt-1")
+    dead = Attempt(client, namespace, "attempt-1", lease_seconds=2)
     dying = asyncio.create_task(dead.sync(FIRST))
     await eventually(died.is_set)
     dying.cancel()
