@@ -1,0 +1,127 @@
+"""The other ends that benchmarks start as processes of their own: `python -m benchmarks.standins NAME ARGUMENT`.
+
+Each says `{"event": "ready", ...}` on standard output once it is there, and ends with SIGTERM or with its standard input, so
+that none outlives the benchmark. `simulator` and `manager` are the project's own; `posts` is the raw limit of the queue;
+`delegate` is a delegate whose tasks do nothing; `waiting` is an HTTP client that made one call and has nothing to do.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from delegate.cli.loops import loop_factory
+from delegate.foundation.lifecycle.signals import stop_on_signals
+from delegate.foundation.lifecycle.stops import StopReason, StopRequests
+
+TIMED = "timed-"
+"""Applications by such a name have the delegate say when their task began."""
+
+
+def say(event: str, **fields: object) -> None:
+    sys.stdout.write(msgspec.json.encode({"event": event, **fields}).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+async def simulator(kubeconfig: str, stops: StopRequests) -> None:
+    """A simulated cluster; its kubeconfig is written to the file given."""
+    from delegate.simulator.server import Simulator  # noqa: PLC0415 - each child loads its own libraries only
+
+    async with Simulator() as running:
+        _write_private(Path(kubeconfig), running.kubeconfig())
+        say("ready", url=running.url)
+        await stops.wait()
+
+
+async def manager(state_dir: str, stops: StopRequests) -> None:
+    """A manager on SQLite in the directory given."""
+    from delegate.foundation.settings.sections import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from delegate.foundation.telemetry import logs  # noqa: PLC0415
+    from delegate.manager.service import Manager  # noqa: PLC0415
+
+    with logs.configure(Logging(level=LogLevel.INFO, format=LogFormat.JSON)):
+        async with Manager(state_dir=Path(state_dir)) as running:
+            say("ready", url=running.url)
+            await stops.wait()
+
+
+async def delegate(state_dir: str, stops: StopRequests) -> None:
+    """A delegate by the environment's settings; only its engine is none."""
+    from benchmarks.idling import IdleEngine  # noqa: PLC0415
+    from delegate.daemon.service import Daemon  # noqa: PLC0415
+    from delegate.foundation.settings.loading import load  # noqa: PLC0415
+    from delegate.foundation.settings.programs import DelegateSettings  # noqa: PLC0415
+    from delegate.foundation.telemetry import logs  # noqa: PLC0415
+
+    settings = load(DelegateSettings, flags={"state_dir": state_dir}).settings
+
+    def began(application: str) -> None:
+        if application.startswith(TIMED):
+            say("began", application=application, at=time.monotonic())
+
+    with logs.configure(settings.logging):
+        daemon = Daemon(settings, lambda metrics: IdleEngine(began), stops)
+        registered = asyncio.create_task(_tell_registered(daemon.registered))
+        await daemon.run()
+        registered.cancel()
+
+
+async def _tell_registered(registered: asyncio.Event) -> None:
+    await registered.wait()
+    say("ready")
+
+
+async def posts(database: str, stops: StopRequests) -> None:
+    """Bodies by POST, answered when they are on disk."""
+    from benchmarks.posting import serving  # noqa: PLC0415
+
+    async with serving(database) as url:
+        say("ready", url=url)
+        await stops.wait()
+
+
+async def waiting(url: str, stops: StopRequests) -> None:
+    """The least that a client of this kind is: one call, and then nothing."""
+    import aiohttp  # noqa: PLC0415
+
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url) as response:
+            await response.read()
+        say("ready", status=response.status)
+        await stops.wait()
+
+
+CHILDREN: dict[str, Callable[[str, StopRequests], Awaitable[None]]] = {
+    each.__name__: each for each in (simulator, manager, delegate, posts, waiting)
+}
+
+
+async def _live(name: str, argument: str) -> None:
+    stops = StopRequests()
+    with stop_on_signals(stops):
+        orphaned = asyncio.create_task(_stop_with_input(stops))
+        try:
+            await CHILDREN[name](argument, stops)
+        finally:
+            orphaned.cancel()
+
+
+async def _stop_with_input(stops: StopRequests) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(1024):
+        pass
+    stops.request(StopReason.DONE, "whoever started it is gone", hurry=True)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_live(*sys.argv[1:]))
