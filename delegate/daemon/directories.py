@@ -37,20 +37,23 @@ def prepare_directory(directory: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def explain_fault(directory: Path, error: OSError) -> StateDirectoryError:
-    """What stands in the way of keeping files here, and what to do about it."""
+def explain_fault(
+    directory: Path, error: OSError, *, called: str = "state directory", variable: str = "DELEGATE_STATE_DIR"
+) -> StateDirectoryError:
+    """What stands in the way of keeping files here, and what to do about it; `variable` is where the directory is set."""
     reason = error.strerror or str(error)
+    let_write = f"let the user with uid {os.getuid()} write there, or set {variable} to a directory it owns"
     remedies = {
-        errno.EROFS: "mount it writable, or set DELEGATE_STATE_DIR to a directory that is",
-        errno.EACCES: f"let the user with uid {os.getuid()} write there, or set DELEGATE_STATE_DIR to a directory it owns",
-        errno.EPERM: f"let the user with uid {os.getuid()} write there, or set DELEGATE_STATE_DIR to a directory it owns",
-        errno.ENOSPC: "free some space there, or set DELEGATE_STATE_DIR to a volume that has some",
-        errno.EDQUOT: "raise the quota, or set DELEGATE_STATE_DIR to a volume that has room",
-        errno.ENOTDIR: "a file stands where a directory is needed; set DELEGATE_STATE_DIR to a directory",
-        errno.EEXIST: "a file stands where a directory is needed; set DELEGATE_STATE_DIR to a directory",
+        errno.EROFS: f"mount it writable, or set {variable} to a directory that is",
+        errno.EACCES: let_write,
+        errno.EPERM: let_write,
+        errno.ENOSPC: f"free some space there, or set {variable} to a volume that has some",
+        errno.EDQUOT: f"raise the quota, or set {variable} to a volume that has room",
+        errno.ENOTDIR: f"a file stands where a directory is needed; set {variable} to a directory",
+        errno.EEXIST: f"a file stands where a directory is needed; set {variable} to a directory",
     }
-    hint = remedies.get(error.errno or 0, "set DELEGATE_STATE_DIR to a directory that can be written and keeps its files")
-    return StateDirectoryError(f"the state directory {directory} can't be written: {reason}", hint=hint, file=str(directory))
+    hint = remedies.get(error.errno or 0, f"set {variable} to a directory that can be written and keeps its files")
+    return StateDirectoryError(f"the {called} {directory} can't be written: {reason}", hint=hint, file=str(directory))
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -200,6 +200,12 @@ class DeadLetters:
         "S3 bucket and prefix they are moved to; AWS_ENDPOINT_URL and the usual AWS variables are honoured.",
         default=None,
     )
+    kms_key: str = setting(
+        "DELEGATE_DLQ_KMS_KEY",
+        TEXT,
+        "KMS key (id, ARN or alias) that S3 encrypts each of them with; by default the bucket's own encryption.",
+        default="",
+    )
     max_bytes: int = setting(
         "DELEGATE_DLQ_MAX_BYTES", size(2**20), "Size of the spool; when it is full, no task is taken.", default=256 * 2**20
     )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-DEAD_LETTER_REASONS = ("undecodable", "undeliverable", "rejected", "retries_exhausted")
+DEAD_LETTER_REASONS = ("undecodable", "superseded", "conflict", "invalid", "payload_too_large", "retries_exhausted")
+DEAD_LETTER_ENDINGS = ("sent", "already_there", "failed", "damaged", "given_up")
 SOURCE_KINDS = ("git", "helm", "kustomize", "decode")
 _TASK_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600)
 
@@ -38,9 +39,7 @@ class DelegateMetrics:
         self._declare_tasks()
         self._declare_link(version, protocol)
         self._declare_parts()
-        self._dead_letters = Counter("dlq_entries_total", "Dead letters written, by why.", ("delegate", "reason"), registry=self.registry)
-        for reason in dead_letter_reasons:
-            self._dead_letters.labels(delegate, reason)
+        self._declare_dead_letters(dead_letter_reasons)
 
     def _declare_tasks(self) -> None:
         self.task_capacity = Gauge("harness_delegate_task_capacity", "Slots of the pool.", registry=self.registry)
@@ -101,6 +100,23 @@ class DelegateMetrics:
             "harness_delegate_log_lines_dropped", "Log lines dropped because nobody read them fast enough.", registry=self.registry
         )
 
+    def _declare_dead_letters(self, reasons: Iterable[str]) -> None:
+        self._dead_letters = Counter("dlq_entries_total", "Dead letters written, by why.", ("delegate", "reason"), registry=self.registry)
+        for reason in reasons:
+            self._dead_letters.labels(self._delegate, reason)
+        self.dlq_spool_entries = Gauge("harness_delegate_dlq_spool_entries", "Dead letters on this disk.", registry=self.registry)
+        self.dlq_spool_bytes = Gauge(
+            "harness_delegate_dlq_spool_bytes", "Bytes of dead letters on this disk, damaged ones included.", registry=self.registry
+        )
+        self._dead_letter_endings = Counter(
+            "harness_delegate_dlq_endings_total",
+            "Tries to move a dead letter to the bucket, and letters that were damaged or made room for others.",
+            ("ending",),
+            registry=self.registry,
+        )
+        for ending in DEAD_LETTER_ENDINGS:
+            self._dead_letter_endings.labels(ending)
+
     def record_task(self, kind: str, outcome: str, seconds: float) -> None:
         """A task that ended."""
         self._tasks.labels(kind, outcome).inc()
@@ -135,6 +151,10 @@ class DelegateMetrics:
 
     def record_dead_letter(self, reason: str) -> None:
         self._dead_letters.labels(self._delegate, reason).inc()
+
+    def record_dead_letter_ending(self, ending: str) -> None:
+        """One of DEAD_LETTER_ENDINGS."""
+        self._dead_letter_endings.labels(ending).inc()
 
     def set_token_expiry(self, unix_seconds: float | None) -> None:
         """None: it is not known, or there is no token any more."""
