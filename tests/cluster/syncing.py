@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from delegate.engine.sources.manifests import Sources
 
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
+from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.engine.tasks.sync import Parts
 from delegate.foundation.lifecycle.retrying import Retrying
+from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resources import JsonObject
 from delegate.model.results import ResourceResult, TaskResult
 from delegate.model.tasks import read_task
@@ -65,17 +66,19 @@ class Syncer:
         )
         return await self.engine.run(task, context)
 
-    async def sync(self, **options: object) -> TaskResult:
-        return await self.run("sync", **options)
+    async def sync(self, *, timeout: str = "30s", **options: object) -> TaskResult:
+        return await self.run("sync", timeout=timeout, stop=None, **options)
 
     async def diff(self) -> TaskResult:
         return await self.run("diff")
 
 
-def syncer_for(kubeconfig: Path, directory: Path, namespace: str, application: str = "shop") -> Syncer:
+def syncer_for(
+    kubeconfig: Path, directory: Path, namespace: str, application: str = "shop", *, lease_seconds: int = LEASE_SECONDS
+) -> Syncer:
     registry = ClusterRegistry(ClusterSettings(kubeconfig=str(kubeconfig), directory=directory / "keys", policy=_FAST), environment={})
     sources = Sources(cache_dir=directory / "cache", allow_local=True, environment={})
-    engine = Engine(Parts(sources=sources, clusters=registry, retrying=_FAST))
+    engine = Engine(Parts(sources=sources, clusters=registry, retrying=_FAST, lease_seconds=lease_seconds))
     return Syncer(engine, directory / f"source-{application}", namespace, application)
 
 

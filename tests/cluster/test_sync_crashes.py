@@ -20,18 +20,12 @@ from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS
 from tests.cluster.syncing import Syncer, settings_map, syncer_for
 
-_SHORT_LEASE = 1
-
-
-@pytest.fixture(autouse=True)
-def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead attempt's authority ends after a second."""
-    monkeypatch.setattr(leases, "LEASE_SECONDS", _SHORT_LEASE)
+_SHORT_LEASE = 2
 
 
 @pytest.fixture
 async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
+    made = syncer_for(server.kubeconfig, tmp_path, namespace, lease_seconds=_SHORT_LEASE)
     yield made
     await made.engine.close()
 
@@ -94,15 +88,24 @@ async def test_the_next_attempt_finishes_whatever_write_the_last_one_died_at(
     }
 
 
+@pytest.fixture
+async def rivals(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[tuple[Syncer, Syncer]]:
+    """Two delegates that sync the same Application, each from its own source."""
+    made = []
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        made.append(syncer_for(server.kubeconfig, tmp_path / name, namespace, lease_seconds=_SHORT_LEASE))
+    yield made[0], made[1]
+    for syncer in made:
+        await syncer.engine.close()
+
+
 @pytest.mark.parametrize("first_write_of", ["create", "change"])
 async def test_an_attempt_that_hung_and_comes_back_can_not_write(
-    server: Server, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_write_of: str
+    rivals: tuple[Syncer, Syncer], cluster: Cluster, monkeypatch: pytest.MonkeyPatch, first_write_of: str
 ) -> None:
     """A write that was on its way while a newer attempt finished is answered 409 and changes nothing."""
-    old = syncer_for(server.kubeconfig, tmp_path / "old", namespace)
-    new = syncer_for(server.kubeconfig, tmp_path / "new", namespace)
-    for syncer in (old, new):
-        syncer.directory.parent.mkdir(parents=True)
+    old, new = rivals
     if first_write_of == "change":
         old.write([settings_map(data={"level": "first"})])
         await old.sync()
@@ -118,10 +121,10 @@ async def test_an_attempt_that_hung_and_comes_back_can_not_write(
         return await real(transport, call, timeout, **options)
 
     monkeypatch.setattr(Transport, "send", send)
+    monkeypatch.setattr(leases.WriteLease, "keep", _never_renews)
     hung = asyncio.create_task(old.sync())
     async with asyncio.timeout(20):
         await hangs.wait()
-    monkeypatch.setattr(leases.WriteLease, "keep", _never_renews)
 
     newer = await new.sync()
     goes_on.set()
@@ -129,10 +132,8 @@ async def test_an_attempt_that_hung_and_comes_back_can_not_write(
 
     assert newer.outcome is Outcome.SUCCEEDED, newer
     assert late.outcome is not Outcome.SUCCEEDED
-    live = await cluster.client.get(CONFIG_MAPS, namespace, "settings")
+    live = await cluster.client.get(CONFIG_MAPS, new.namespace, "settings")
     assert live["data"] == {"level": "new"}
-    await old.engine.close()
-    await new.engine.close()
 
 
 async def _never_renews(lease: leases.WriteLease) -> None:

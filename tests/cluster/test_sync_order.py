@@ -125,7 +125,7 @@ async def test_an_account_of_the_set_comes_before_the_pods_that_use_it(shop: Syn
 async def test_a_later_wave_waits_for_the_health_of_an_earlier_one(shop: Syncer, cluster: Cluster) -> None:
     """What is in wave 1 is not written while wave 0 can't become healthy."""
     later = settings_map("later", annotations={"argocd.argoproj.io/sync-wave": "1"})
-    shop.write([deployment(image="registry.example/broken:1"), later, own_namespace(shop)])
+    shop.write([deployment(image="registry.example/broken:broken"), later, own_namespace(shop)])
 
     result = await shop.sync(failFastAfter="1s")
 

@@ -23,7 +23,7 @@ async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterato
     await made.engine.close()
 
 
-@pytest.mark.parametrize("image", ["registry.example/broken:1", "registry.example/crash:1"])
+@pytest.mark.parametrize("image", ["registry.example/broken:broken", "registry.example/crash:crash"])
 async def test_a_revision_that_can_not_come_up_fails_early_and_says_why(syncer: Syncer, image: str) -> None:
     """A pull that fails or a crash fails the wait long before its deadline, naming pod, container and image (case 28.2)."""
     syncer.write([deployment(image=image)])
@@ -41,7 +41,7 @@ async def test_a_broken_new_revision_is_not_hidden_by_healthy_old_pods(syncer: S
     """While the old pods serve on, the new revision's fault fails the sync (case 28.1)."""
     syncer.write([deployment(image="nginx:1.0")])
     await syncer.sync()
-    syncer.write([deployment(image="registry.example/broken:2")])
+    syncer.write([deployment(image="registry.example/broken:broken")])
 
     result = await syncer.sync(failFastAfter="1s")
 
@@ -52,7 +52,7 @@ async def test_a_broken_new_revision_is_not_hidden_by_healthy_old_pods(syncer: S
 
 async def test_the_fix_after_a_broken_revision_succeeds(syncer: Syncer) -> None:
     """A failed sync is in nobody's way."""
-    syncer.write([deployment(image="registry.example/broken:1")])
+    syncer.write([deployment(image="registry.example/broken:broken")])
     await syncer.sync(failFastAfter="1s")
     syncer.write([deployment(image="nginx:1.1")])
 
@@ -63,7 +63,7 @@ async def test_the_fix_after_a_broken_revision_succeeds(syncer: Syncer) -> None:
 
 async def test_what_no_node_takes_stays_progressing_until_the_deadline(syncer: Syncer) -> None:
     """An autoscaler may still make room: only the deadline ends the wait, with the scheduler's words."""
-    syncer.write([deployment(image="registry.example/unschedulable:1")])
+    syncer.write([deployment(image="registry.example/unschedulable:unschedulable")])
 
     result = await syncer.run(timeout="4s", failFastAfter="500ms")
 
@@ -74,7 +74,7 @@ async def test_what_no_node_takes_stays_progressing_until_the_deadline(syncer: S
 
 async def test_a_wait_that_may_run_out_succeeds_as_progressing(syncer: Syncer) -> None:
     """With failIfTimesOut off the sync has done its part, and says that it is not healthy yet."""
-    syncer.write([deployment(image="registry.example/unschedulable:1")])
+    syncer.write([deployment(image="registry.example/unschedulable:unschedulable")])
 
     result = await syncer.run(timeout="3s", failIfTimesOut=False)
 
@@ -83,7 +83,7 @@ async def test_a_wait_that_may_run_out_succeeds_as_progressing(syncer: Syncer) -
 
 async def test_without_wait_the_sync_ends_at_once(syncer: Syncer) -> None:
     """Without wait the objects are applied, their health is what it is."""
-    syncer.write([deployment(image="registry.example/unschedulable:1")])
+    syncer.write([deployment(image="registry.example/unschedulable:unschedulable")])
 
     result = await syncer.sync(wait=False)
 
@@ -100,7 +100,7 @@ async def test_a_newer_task_ends_a_wait_at_once(syncer: Syncer) -> None:
             waiting.set()
 
     syncer.on_event = hear
-    syncer.write([deployment(image="registry.example/unschedulable:1")])
+    syncer.write([deployment(image="registry.example/unschedulable:unschedulable")])
     first = asyncio.create_task(syncer.run(timeout="60s", stop=stop))
     async with asyncio.timeout(20):
         await waiting.wait()

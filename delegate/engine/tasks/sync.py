@@ -30,6 +30,7 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.applied import Mark, with_mark
 from delegate.model.errors import raise_all
 from delegate.model.inventory import InventoryEntry, InventoryState, confirmed, intended, to_prune
+from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, PlannedChange, plan_hash
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
@@ -47,11 +48,15 @@ _KNOWN_SYNC_OPTIONS = frozenset({_CREATE_NAMESPACE, "CreateNamespace=false", "Se
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What a run works with; shared by all runs of a process. `retrying` holds unless the task says otherwise."""
+    """What a run works with; shared by all runs of a process.
+
+    `retrying` holds unless the task says otherwise. `lease_seconds`: how long a dead attempt keeps the next one from writing.
+    """
 
     sources: Sources
     clusters: ClusterRegistry
     retrying: Retrying
+    lease_seconds: int = LEASE_SECONDS
 
 
 class _Ground(msgspec.Struct, frozen=True):
@@ -210,9 +215,8 @@ class SyncRun:
         store = InventoryStore(ground.client, ground.desired.application, ground.desired.namespace)
         holder = self._context.attempt_id
         floor = ground.stored.inventory.fence
-        async with hold_lease(
-            ground.client, ground.desired.application, ground.desired.namespace, holder=holder, fence_floor=floor
-        ) as lease:
+        application, namespace, seconds = ground.desired.application, ground.desired.namespace, self._parts.lease_seconds
+        async with hold_lease(ground.client, application, namespace, holder=holder, fence_floor=floor, seconds=seconds) as lease:
             self._report.began_writing = True
             wanted = _with_uids(ground.desired, ground.findings)
             record = intended(ground.stored.inventory, wanted, fence=lease.fence, revision=self._report.revision)
