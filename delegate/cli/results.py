@@ -94,10 +94,10 @@ def _is_json(text: str) -> bool:
 
 
 def _show_objects(result: TaskResult) -> None:
-    shown = [each for each in result.resources if each.action is not Action.UNCHANGED or each.health.status not in _WELL]
+    shown = [each for each in result.resources if _is_worth_showing(each, result.outcome)]
     if not shown:
         return
-    rows = [(each.action.value, each.health.status.value, _name(each)) for each in shown]
+    rows = [(each.action.value, _health(each), _name(each)) for each in shown]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for resource, (action, health, name) in zip(shown, rows, strict=True):
         coloured = click.style(action.ljust(widths[0]), fg=_COLOURS.get(resource.action))
@@ -106,6 +106,17 @@ def _show_objects(result: TaskResult) -> None:
             echo(f"    {line}")
         if resource.health.status not in _WELL and (resource.health.message or resource.health.reason):
             echo(f"    {resource.health.message or resource.health.reason}")
+
+
+def _is_worth_showing(resource: ResourceResult, outcome: Outcome) -> bool:
+    """What is as it was is only counted, as is what a refused set would have had beside its faults."""
+    if resource.action is Action.SKIPPED and outcome is Outcome.REFUSED:
+        return False
+    return resource.action is not Action.UNCHANGED or resource.health.status not in _WELL
+
+
+def _health(resource: ResourceResult) -> str:
+    return "-" if resource.health.status is HealthStatus.UNKNOWN else resource.health.status.value
 
 
 def _changes(changes: tuple[Change, ...]) -> Iterator[str]:

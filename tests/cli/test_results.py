@@ -66,7 +66,7 @@ def test_a_result_shows_what_changed_and_how_it_is(capsys: pytest.CaptureFixture
         "    /metadata/labels/tier: added front",
         "    /metadata/labels/team: removed a b",
         "    1 of 3 replicas are updated",
-        "pruned      Unknown      Secret shop/old",
+        "pruned      -            Secret shop/old",
         "succeeded: 4 resources, 2 changed, 1 pruned; Synced, Progressing; revision 9f3c2ab17d5e; 1.2 s",
     ]
     assert told.err == "note: the namespace is created first\n"
