@@ -214,7 +214,7 @@ def test_a_binding_to_a_missing_role_names_the_role() -> None:
         group="rbac.authorization.k8s.io",
         resource="rolebindings",
         namespace="a",
-        subject="rbac.authorization.k8s.io/RoleBinding a/b",
+        subject="rbac.authorization.k8s.io/RoleBinding a/reader",
     )
 
     error = explain_answer(404, body, question)

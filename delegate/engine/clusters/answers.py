@@ -171,7 +171,8 @@ def _not_found(answer: Status, question: Question) -> errors.ApiError:
     plural = question.resource.partition("/")[0]
     if answer.kind == "namespaces" and plural not in ("", "namespaces"):
         return _missing(errors.NamespaceNotFoundError, answer.message, "Namespace", answer.name)
-    if plural and answer.kind.lower() != plural and answer.name not in question.subject:
+    kind = question.subject.partition(" ")[0].rpartition("/")[2].lower()
+    if plural and answer.kind.lower() not in (plural, kind):
         return _missing(errors.MissingReferenceError, answer.message, answer.kind, answer.name)
     return errors.NotFoundError(answer.message)
 
