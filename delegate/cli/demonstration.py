@@ -1,6 +1,5 @@
 """`delegate demo`: tells the demo's story to people."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +13,8 @@ from delegate.cli.outputs import Output
 from delegate.cli.progress import shown_progress
 from delegate.cli.results import echo, show_result
 from delegate.demo.narration import OnEvent
+from delegate.foundation.lifecycle.signals import stop_on_signals
+from delegate.foundation.lifecycle.stops import StopRequests
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import LocalSettings
 from delegate.model.results import TaskResult
@@ -70,11 +71,17 @@ async def _demo(*, once: bool, port: int) -> ExitCode:
         await stories.tell(stage, narrator)
         if not once:
             narrator.chapter("Have a look around")
-            narrator.say(f"The manager's page: {stage.manager.url}")
-            narrator.say(f"Log in with the operator's token: {stage.manager.admin_token}")
-            narrator.say("Ctrl-C ends it.")
-            await asyncio.Event().wait()
+            narrator.say(f"The manager's page   {stage.manager.url}")
+            narrator.say(f"Operator's token     {stage.manager.admin_token}")
+            narrator.say("Ctrl-C ends the demo.")
+            await _until_somebody_ends_it()
         await stories.farewell(stage, narrator)
     echo("")
     echo("All of it worked.")
     return ExitCode.DONE
+
+
+async def _until_somebody_ends_it() -> None:
+    stops = StopRequests()
+    with stop_on_signals(stops):
+        await stops.wait()

@@ -166,7 +166,9 @@ def _show_words(result: TaskResult) -> None:
 
 def _show_error(error: ErrorDetail) -> None:
     place = f"{error.file}:{error.line}: " if error.file and error.line else f"{error.file}: " if error.file else ""
-    named = f"{error.object}: " if error.object.rpartition(" ")[2] not in error.message else ""
+    if error.file and error.file in error.message:
+        place = ""
+    named = f"{error.object}: " if place and error.object.rpartition(" ")[2] not in error.message else ""
     click.echo(f"error: {redact(place + named + error.message)}", err=True)
     if error.hint:
         click.echo(f"hint: {redact(error.hint)}", err=True)
