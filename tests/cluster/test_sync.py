@@ -294,3 +294,28 @@ async def test_a_user_without_permission_is_told_the_rule_to_add(server: Server,
     assert (result.outcome, result.error.code, result.requests.writes) == (Outcome.REFUSED, "permission.rbac", 0)
     assert "configmaps" in result.error.hint
     assert namespace in result.error.hint
+
+
+async def test_takes_over_from_client_side_apply_once(syncer: Syncer, cluster: Cluster) -> None:
+    """What kubectl applied and the set no longer has goes, with its last-applied annotation; nobody has to force (cases 15.2, 16)."""
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "theirs": "1"}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": syncer.namespace, "annotations": annotations},
+        "data": {"level": "debug", "old": "1"},
+    }
+    await cluster.client.create(CONFIG_MAPS, theirs, manager="kubectl-client-side-apply")
+    await cluster.client.patch(CONFIG_MAPS, syncer.namespace, "settings", {"data": {"other": "1"}}, manager="somebody")
+    syncer.write([settings_map(data={"level": "info"})])
+
+    result = await syncer.sync()
+    again = await syncer.sync()
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    changes = {(change.path, change.before) for change in resource(result, "ConfigMap", "settings").changes}
+    assert {("/data/level", "debug"), ("/data/old", "1"), ("/metadata/annotations/theirs", "1")} <= changes
+    live = await cluster.client.get(CONFIG_MAPS, syncer.namespace, "settings")
+    assert live["data"] == {"level": "info", "other": "1"}
+    assert set(live["metadata"]["annotations"]) == {APPLIED_ANNOTATION}
+    assert (again.requests.writes, again.requests.dry_runs) == (0, 0)

@@ -31,7 +31,7 @@ from delegate.model.errors import raise_all
 from delegate.model.health.rules import assess
 from delegate.model.health.verdicts import HealthStatus
 from delegate.model.plan import PlannedChange
-from delegate.model.resources import JsonObject, ResourceKey
+from delegate.model.resources import JsonObject, ResourceKey, ResourceType
 from delegate.model.results import Action
 from delegate.model.waves import Stage, StageKind, is_builtin_group
 
@@ -186,6 +186,8 @@ class Applier:
             if not change.uid:
                 return await apply_new(self._client, resource_type, body, force=force, metadata_only=True)
             uid, version = change.uid, change.resource_version
+            if finding.hand_over is not None:
+                version = await self._hand_over(resource_type, change, finding.hand_over)
             return await apply_guarded(
                 self._client, resource_type, body, uid=uid, resource_version=version, force=force, metadata_only=True
             )
@@ -194,6 +196,16 @@ class Applier:
             error.line = error.line or change.manifest.origin.line or None
             error.object = error.object or str(change.key)
             raise
+
+    async def _hand_over(self, resource_type: ResourceType, change: PlannedChange, fields: list[JsonObject]) -> str:
+        """Makes the fields of client-side apply ours, and answers the object's new resourceVersion."""
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": change.uid},
+            {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": change.resource_version},
+        ]
+        answer = await self._client.patch(resource_type, change.key.namespace, change.key.name, patch, kind="json")
+        return str(answer["metadata"]["resourceVersion"])
 
     async def _pass_barrier(self, stage: Stage) -> None:
         """Waits until what others refer to can be referred to: namespaces active, definitions established."""

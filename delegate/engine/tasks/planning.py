@@ -23,8 +23,9 @@ from delegate.model.deferrals import Members, Refusal, explain_deferral, members
 from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
 from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
-from delegate.model.results import describe_error
+from delegate.model.results import Action, describe_error
 from delegate.model.schemas import served_types
+from delegate.model.takeover import CLIENT_SIDE_MANAGERS, handed_over, is_client_side_applied, removed_by_takeover
 from delegate.model.waves import Stage
 
 log = structlog.get_logger(__name__)
@@ -32,6 +33,7 @@ _TERMINATING_SECONDS = 60.0
 _POLL_SECONDS = 0.5
 _LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
 _NAMESPACE = GroupKind("", "Namespace")
+_SECRET = GroupKind("", "Secret")
 
 
 Place = tuple[Stage, Manifest]
@@ -41,13 +43,14 @@ Place = tuple[Stage, Manifest]
 class Finding(msgspec.Struct, frozen=True):
     """A planned object, the error behind a refusal, and the managers that a forced apply would take fields from.
 
-    `put_off` is the refusal that a deferral explains for now.
+    `put_off` is the refusal that a deferral explains for now. `hand_over`: the managedFields to write first, see `model.takeover`.
     """
 
     change: PlannedChange
     error: DelegateError | None = None
     put_off: DelegateError | None = None
     taken_from: tuple[str, ...] = ()
+    hand_over: list[JsonObject] | None = None
 
 
 class Planner:
@@ -136,9 +139,9 @@ class Planner:
             try:
                 answer = await self._client.apply(resource_type, body, dry_run=True, force=force)
             except FieldManagerConflictError as error:
-                if not ours or force:
+                if force or not (ours or CLIENT_SIDE_MANAGERS.issuperset(error.managers)):
                     raise
-                # What we applied and somebody else changed is drift: putting it right means taking the field back.
+                # What we applied and somebody else changed is drift, and kubectl hands over what it applied: both mean taking.
                 taken_from, force = error.managers, True
                 continue
             live = None
@@ -146,8 +149,13 @@ class Planner:
                 live = await self._client.get(resource_type, manifest.namespace, manifest.name)
                 if live["metadata"]["resourceVersion"] != answer["metadata"]["resourceVersion"]:
                     continue  # changed between the two looks: the dry run has to be that of what we compare it with
-            fields = fields_hash(our_entry(answer["metadata"]) or {})
-            return Finding(plan_change(manifest, live, answer, fields, stage=stage.name), taken_from=taken_from)
+            entry = our_entry(answer["metadata"]) or {}
+            change = plan_change(manifest, live, answer, fields_hash(entry), stage=stage.name)
+            if live is None or not is_client_side_applied(live["metadata"]):
+                return Finding(change, taken_from=taken_from)
+            removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=manifest.group_kind == _SECRET)
+            change = msgspec.structs.replace(change, changes=(*change.changes, *removed), action=Action.CONFIGURED, writes=True)
+            return Finding(change, taken_from=taken_from, hand_over=handed_over(live["metadata"]))
         raise ChangedSincePlanError(
             f"{manifest.key} changes faster than it can be planned", hint="find out who keeps writing it", object=str(manifest.key)
         )
