@@ -60,6 +60,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
             return str(known.id)
     cluster = _cluster_of(transaction, task)
     task_id = new_id()
+    rank = transaction.now - task.priority * transaction.rhythm.ageing_seconds
     transaction.execute(
         _INSERT,
         id=task_id,
@@ -71,7 +72,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         lock_key=None if cluster is None else lock_key(task.application, cluster),
         selector_id=_selector_id(transaction, task.selector),
         priority=task.priority,
-        rank=transaction.now - task.priority * transaction.rhythm.ageing_seconds,
+        rank=rank,
         timeout_seconds=task.timeout_seconds,
         supersedes=task.supersedes,
         document=document,
@@ -90,7 +91,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         submitted_by=submission.submitter,
         submission_key=key,
     )
-    detail: dict[str, object] = {"kind": task.kind.value, "application": task.application, "cluster": cluster}
+    detail: dict[str, object] = {"kind": task.kind.value, "application": task.application, "cluster": cluster, "rank": rank}
     if submission.retry_of:
         detail["retryOf"] = submission.retry_of
     record(transaction, Entry(submission.submitter, "submitted", task_id, detail=detail))
