@@ -13,18 +13,22 @@ AT_ONCE = 16
 
 async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[R]], at_once: int = AT_ONCE) -> list[R]:
     """The results in the order of the items. The first fault stops the rest and is raised."""
-    places = asyncio.Semaphore(at_once)
+    numbered = list(enumerate(items))
+    left = iter(numbered)
+    results: dict[int, R] = {}
 
-    async def one(item: T) -> R:
-        async with places:
-            return await work(item)
+    async def work_on() -> None:
+        # A few workers, not a task an item: most of a thousand items may need no await at all.
+        for position, item in left:
+            results[position] = await work(item)
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(item)) for item in items]
+            for _ in range(min(at_once, len(numbered))):
+                group.create_task(work_on())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from errors
-    return [task.result() for task in tasks]
+    return [results[position] for position, _ in numbered]
 
 
 @asynccontextmanager

@@ -40,6 +40,12 @@ class KindUnavailableError(TaskError):
     category = Category.INPUT
 
 
+class ObjectTerminatingError(TaskError):
+    default_code = "conflict.terminating"
+    category = Category.CONFLICT
+    default_retryable = True
+
+
 class ChangedSincePlanError(TaskError):
     default_code = "conflict.changed_since_plan"
     category = Category.CONFLICT

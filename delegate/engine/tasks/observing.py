@@ -7,9 +7,13 @@ import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
+from delegate.engine.tasks.errors import ObjectTerminatingError
 from delegate.foundation.errors import DelegateError
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+
+_TERMINATING_SECONDS = 60.0
+_POLL_SECONDS = 0.25
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -62,6 +66,27 @@ async def _look_one_by_one(client: ApiClient, resource_type: ResourceType, keys:
         if PART_OF_LABEL in (body["metadata"].get("labels") or {}):
             metadata[key] = body["metadata"]
     return Observed(metadata, unreadable)
+
+
+async def await_gone(client: ApiClient, resource_type: ResourceType, key: ResourceKey) -> None:
+    """Waits for an object that is being deleted: only then can it be made anew. Raises ObjectTerminatingError after a minute."""
+    deadline = asyncio.get_running_loop().time() + _TERMINATING_SECONDS
+    while True:
+        try:
+            body = await client.get_metadata(resource_type, key.namespace, key.name)
+        except NotFoundError:
+            return
+        metadata = body["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            finalizers = ", ".join(metadata.get("finalizers") or ()) or "none of its own"
+            raise ObjectTerminatingError(
+                f"{key} is being deleted since {metadata['deletionTimestamp']} and is still there",
+                hint=f"its finalizers: {finalizers}; whoever owns them has to let it go",
+                object=str(key),
+            )
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _key(resource_type: ResourceType, item: JsonObject) -> ResourceKey:

@@ -3,7 +3,6 @@
 Faults are collected, not raised one by one: a plan shows everything that is wrong with a set.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +15,7 @@ from delegate.engine.clusters.errors import FieldManagerConflictError, Immutable
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.desired import DesiredSet
 from delegate.engine.tasks.errors import ChangedSincePlanError, OwnedElsewhereError
-from delegate.engine.tasks.observing import Observed, observe_members
+from delegate.engine.tasks.observing import Observed, await_gone, observe_members
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, is_synced, manifest_hash, mark_state, our_entry, with_pending_mark
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
@@ -29,8 +28,6 @@ from delegate.model.takeover import CLIENT_SIDE_MANAGERS, handed_over, is_client
 from delegate.model.waves import Stage
 
 log = structlog.get_logger(__name__)
-_TERMINATING_SECONDS = 60.0
-_POLL_SECONDS = 0.5
 _LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
 _NAMESPACE = GroupKind("", "Namespace")
 _SECRET = GroupKind("", "Secret")
@@ -129,7 +126,7 @@ class Planner:
             if state is MarkState.SYNCED:
                 return Finding(plan_unchanged(manifest, metadata, stage=stage.name))
             if state is MarkState.TERMINATING:
-                await self._await_gone(resource_type, key)
+                await await_gone(self._client, resource_type, key)
         ours = metadata is not None
         return await self._dry_run(stage, manifest, resource_type, ours=ours)
 
@@ -210,7 +207,11 @@ class Planner:
 
         async def is_missing(name: str) -> bool:
             try:
-                await self._client.get_metadata(namespace_type, "", name)
+                found = await self._client.get_metadata(namespace_type, "", name)
+                if not found["metadata"].get("deletionTimestamp"):
+                    return False
+                await await_gone(self._client, namespace_type, ResourceKey("", "Namespace", "", name))
+                return True
             except NotFoundError:
                 return True
             except DelegateError as error:
@@ -260,24 +261,3 @@ class Planner:
                 return f"the Application {application!r}", False
             return f"the ApplySet of ConfigMap {metadata['namespace']}/{metadata['name']}", False
         return f"the ApplySet {applyset}, whose record is gone", True
-
-    async def _await_gone(self, resource_type: ResourceType, key: ResourceKey) -> None:
-        """Waits, with a bound, for an object that is being deleted: only then can it be made anew."""
-        deadline = asyncio.get_running_loop().time() + _TERMINATING_SECONDS
-        while True:
-            try:
-                body = await self._client.get_metadata(resource_type, key.namespace, key.name)
-            except NotFoundError:
-                return
-            metadata = body["metadata"]
-            if not metadata.get("deletionTimestamp"):
-                return
-            if asyncio.get_running_loop().time() > deadline:
-                finalizers = ", ".join(metadata.get("finalizers") or ()) or "none"
-                raise NotFoundError(
-                    f"{key} is being deleted since {metadata['deletionTimestamp']} and is still there",
-                    code="conflict.terminating",
-                    hint=f"its finalizers: {finalizers}; whoever owns them has to let it go",
-                    retryable=True,
-                )
-            await asyncio.sleep(_POLL_SECONDS)

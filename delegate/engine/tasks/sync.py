@@ -20,6 +20,7 @@ from delegate.engine.tasks.applying import Applier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import DesiredSet, prepare_desired
 from delegate.engine.tasks.errors import EmptyRenderError, HealthTimeoutError, PlanMismatchError, UnsupportedTaskError
+from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Finding, Planner
 from delegate.engine.tasks.pruning import Leftovers, Pruner, find_leftovers
 from delegate.engine.tasks.reports import Report
@@ -157,24 +158,31 @@ class SyncRun:
             unavailable_groups=unavailable,
         )
 
-    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
-        """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing."""
-        if desired.namespace in desired.namespaces:
-            return False
+    async def _check_namespace(self, client: ApiClient, desired: DesiredSet) -> bool:
+        """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing.
+
+        One that is just being deleted is waited for: nothing can be created in it, and its records go with it.
+        """
+        key = ResourceKey("", "Namespace", "", desired.namespace)
         try:
-            await client.get_metadata(_NAMESPACE_TYPE, "", desired.namespace)
+            found = await client.get_metadata(_NAMESPACE_TYPE, "", key.name)
+            if not found["metadata"].get("deletionTimestamp") or self._only_shows:
+                return False
+            await await_gone(client, _NAMESPACE_TYPE, key)
         except NotFoundError:
-            if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
-                return True
-            raise NamespaceNotFoundError(
-                f"the namespace {desired.namespace!r} doesn't exist in cluster {cluster!r}",
-                hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
-                object=f"Namespace {desired.namespace}",
-                code="input.namespace_not_found",
-            ) from None
+            pass
         except ForbiddenError:
-            pass  # who may not read it may still write into it; the dry run tells
-        return False
+            return False  # who may not read it may still write into it; the dry run tells
+        if key.name in desired.namespaces:
+            return False
+        if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
+            return True
+        raise NamespaceNotFoundError(
+            f"the namespace {key.name!r} doesn't exist in the cluster",
+            hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
+            object=str(key),
+            code="input.namespace_not_found",
+        )
 
     def _gate(self, ground: _Ground) -> Plan:
         """The plan, or every reason why it must not be carried out."""
