@@ -71,8 +71,8 @@ async def _demo(*, once: bool, port: int) -> ExitCode:
         await stories.tell(stage, narrator)
         if not once:
             narrator.chapter("Have a look around")
-            narrator.say(f"The manager's page   {stage.manager.url}")
-            narrator.say(f"Operator's token     {stage.manager.admin_token}")
+            narrator.say(f"The manager's page, logged in once within ten minutes: {stage.manager.login_url()}")
+            narrator.say(f"Later at {stage.manager.url} with the operator's token {stage.manager.admin_token}")
             narrator.say("Ctrl-C ends the demo.")
             await _until_somebody_ends_it()
         await stories.farewell(stage, narrator)
