@@ -85,7 +85,7 @@ def plan_change(manifest: Manifest, live: JsonObject | None, dry_run: JsonObject
     """
     metadata: JsonObject = (live or {}).get("metadata") or {}
     wanted = manifest_hash(manifest.body)
-    changes = diff_bodies(live, dry_run)
+    changes = diff_bodies(live, dry_run) if live is not None else ()  # all of a new object is new: no list of leaves says it better
     action = Action.CREATED if live is None else Action.CONFIGURED if changes else Action.UNCHANGED
     mark = mark_of(metadata)
     return PlannedChange(
@@ -94,7 +94,7 @@ def plan_change(manifest: Manifest, live: JsonObject | None, dry_run: JsonObject
         version=manifest.version,
         manifest=manifest,
         writes=action is not Action.UNCHANGED or mark is None or mark.manifest != wanted,
-        changes=() if live is None else changes,
+        changes=changes,
         stage=stage,
         wave=wave_of(manifest),
         uid=str(metadata.get("uid") or ""),
