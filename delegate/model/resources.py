@@ -1,5 +1,6 @@
 """Kubernetes objects as values: what identifies one, where a manifest came from, and how the API addresses its kind."""
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,10 +68,10 @@ class ResourceType(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True, dict=True):
     """A desired object as it was written, with the place it was written at.
 
-    `body` is a JSON object that nobody else holds a reference to; it is never changed in place.
+    `body` is a JSON object that nobody else holds a reference to; it is never changed in place, so its identity is worked out once.
     """
 
     body: JsonObject
@@ -93,7 +94,7 @@ class Manifest(msgspec.Struct, frozen=True):
     def version(self) -> str:
         return self.api_version.rpartition("/")[2]
 
-    @property
+    @cached_property
     def group_kind(self) -> GroupKind:
         return GroupKind(self.group, self.kind)
 
@@ -124,7 +125,7 @@ class Manifest(msgspec.Struct, frozen=True):
         labels = self.metadata.get("labels")
         return labels if isinstance(labels, dict) else {}
 
-    @property
+    @cached_property
     def key(self) -> ResourceKey:
         """Its identity as written; the namespace is settled by `model.scoping` once the scope of the kind is known."""
-        return ResourceKey(self.group, self.kind, self.namespace, self.name or self.generate_name)
+        return ResourceKey(*self.group_kind, self.namespace, self.name or self.generate_name)
