@@ -134,8 +134,8 @@ class SyncRun:
             client = cluster.client.viewed(meter=report.meter, policy=self._retrying())
             desired = await self._desire(cluster, rendered)
             report.notice(desired.notices)
-            stored = await InventoryStore(client, desired.application, desired.namespace).read()
             creates = await self._check_namespace(cluster.name, client, desired)
+            stored = await InventoryStore(client, desired.application, desired.namespace).read()
             planner = Planner(
                 client, cluster.discovery, desired, force=options.force, created_namespace=desired.namespace if creates else ""
             )
@@ -158,7 +158,7 @@ class SyncRun:
             unavailable_groups=unavailable,
         )
 
-    async def _check_namespace(self, client: ApiClient, desired: DesiredSet) -> bool:
+    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
         """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing.
 
         One that is just being deleted is waited for: nothing can be created in it, and its records go with it.
@@ -178,7 +178,7 @@ class SyncRun:
         if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
             return True
         raise NamespaceNotFoundError(
-            f"the namespace {key.name!r} doesn't exist in the cluster",
+            f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
             hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
             object=str(key),
             code="input.namespace_not_found",
