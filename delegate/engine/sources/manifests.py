@@ -170,9 +170,8 @@ class Sources:
     async def _resolve(self, mirror: Mirror, revision: str) -> references.Resolved:
         where = mirror.url.shown
         if references.is_full_id(revision):
-            commit = revision.lower()
-            await self._ensure(mirror, commit)
-            return references.Resolved(commit)
+            await self._ensure(mirror, revision.lower())
+            return references.Resolved(await mirror.find_commit(revision.lower()) or revision.lower())
         listed = await mirror.list_references()
         if not references.is_short_id(revision):
             return references.resolve_name(listed, revision, where)

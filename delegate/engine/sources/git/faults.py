@@ -48,9 +48,7 @@ _CORRUPT = _any_of(
     r"bad config (?:line|file)",
     r"shallow file",
 )
-_BAD_OBJECTS = _any_of(
-    "fsck error", "did not receive expected object", "unresolved deltas", "missing necessary objects", "index-pack failed"
-)
+_BAD_OBJECTS = _any_of("fsck error", "did not receive expected object", "unresolved deltas", "missing necessary objects")
 _HOST_KEY = _any_of(
     "Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED", r"No \S+ host key is known", "host key is not known"
 )
@@ -114,6 +112,7 @@ _BROKEN_OFF = _any_of(
     "Recv failure",
     "unexpected disconnect",
     "broken pipe",
+    "index-pack failed",
 )
 _SHALLOW = _any_of("does not support (?:shallow|--depth)", "dumb http transport")
 

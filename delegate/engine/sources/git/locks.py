@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from delegate.engine.sources.errors import CacheDirectoryError
+
 _POLL_SECONDS = 0.05
 
 
@@ -23,15 +25,26 @@ class MirrorLock:
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[int]:
-        """Holds the lock and yields its descriptor. Waits for as long as the caller's own deadline lets it."""
+        """Holds the lock and yields its descriptor. Waits for as long as the caller's own deadline lets it.
+
+        Raises CacheDirectoryError where the lock's file can't be made.
+        """
         async with self._within:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._open()
             try:
                 while not _try_lock(descriptor):  # noqa: ASYNC110 - flock tells nobody when it becomes free
                     await asyncio.sleep(_POLL_SECONDS)
                 yield descriptor
             finally:
                 os.close(descriptor)
+
+    def _open(self) -> int:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            words = f"{self._path} can't be made: {os.strerror(error.errno or 0)}"
+            raise CacheDirectoryError(words, hint="make the directory writable, or choose another one") from error
 
 
 def _try_lock(descriptor: int) -> bool:

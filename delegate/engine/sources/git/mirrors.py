@@ -61,11 +61,15 @@ class Mirror:
         return await self._listing.result()
 
     async def has_commit(self, commit: str) -> bool:
-        """Whether the mirror holds a commit of this id, and all of it."""
+        """Whether the mirror holds a commit, and all of it."""
+        return await self.find_commit(commit) is not None
+
+    async def find_commit(self, name: str) -> str | None:
+        """The id of the commit that a full id stands for: itself, or what an annotated tag of that id leads to."""
         if not self.path.is_dir():
-            return False
-        completed = await self._git("cat-file", "-e", f"{commit}^{{commit}}")
-        return completed.exit_code == 0
+            return None
+        completed = await self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return completed.stdout.decode().strip() or None
 
     async def find_commits(self, prefix: str) -> list[str]:
         """The commits of the mirror whose ids begin with `prefix`."""
@@ -200,7 +204,7 @@ class Mirror:
             self._home.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             words = f"{self._home} can't be made: {os.strerror(error.errno or 0)}"
-            raise CacheDirectoryError(words, hint="make the cache directory writable") from error
+            raise CacheDirectoryError(words, hint="make the directory writable, or choose another one") from error
 
     def _remove_stale(self) -> None:
         for pattern in _STALE_PATTERNS:

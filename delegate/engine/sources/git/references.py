@@ -72,8 +72,10 @@ def resolve_name(references: References, revision: str, where: str) -> Resolved:
     if revision in ("", "HEAD"):
         if "HEAD" in references.commits:
             return Resolved(references.commits["HEAD"], references.head or "HEAD")
-        branch = f", which should be {references.head}" if references.head else ""
-        raise RevisionNotFoundError(f"{where} has no HEAD{branch}", hint="push a commit to it, or name a branch")
+        hint = "push a commit to it, or check the address: nothing but a repository with commits has one"
+        if references.commits:
+            hint = f"it points to {references.head}, which does not exist; name a branch" if references.head else "name a branch"
+        raise RevisionNotFoundError(f"{where} has no HEAD", hint=hint)
     if revision.startswith("refs/"):
         candidates = [revision]
     else:

@@ -110,7 +110,7 @@ def _local(path: Path, shown: str, allow_local: bool) -> RepositoryUrl:
 
 def _check_ssh(user: str | None, host: str, path: str, shown: str) -> None:
     """Nothing that ssh or the shell at the other end could read as an option."""
-    if not _HOST.fullmatch(host) or (user and not _USER.fullmatch(user)) or path.startswith("-"):
+    if not _HOST.fullmatch(host) or (user and not _USER.fullmatch(user)) or path.startswith(("-", ":")):
         raise RepositoryUrlError(f"{shown} is no address of a repository", hint=_HINT)
 
 
