@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from delegate.cli.contexts import ChosenCluster
 from delegate.cli.environments import child_environment
+from delegate.cli.exits import CommandFailedError, ExitCode
 from delegate.cli.loops import run_async
 from delegate.cli.outputs import CommandInterruptedError
 from delegate.cli.progress import Progress
@@ -24,6 +25,10 @@ from delegate.foundation.settings.proxies import ProxyRules
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task
 
+_CUT_SHORT = CommandInterruptedError(
+    "interrupted twice: what the first stop would have put in order is left as it is",
+    hint="run the same command again: it finds what was done and settles the rest",
+)
 _SIGNAL_WORDS = {StopReason.SIGINT: "Ctrl-C", StopReason.SIGTERM: "SIGTERM"}
 
 
@@ -40,7 +45,7 @@ def new_identity() -> Identity:
 
 
 def run_attempt(task: Task, identity: Identity, *, settings: LocalSettings, cluster: ChosenCluster, progress: Progress) -> TaskResult:
-    """The result of one attempt. Raises CommandInterruptedError only where a second Ctrl-C cut it short."""
+    """The result of one attempt. Raises CommandFailedError, to end with 3, only where a second Ctrl-C cut it short."""
     return run_async(_attempt(task, identity, settings, cluster, progress))
 
 
@@ -62,10 +67,7 @@ async def _attempt(task: Task, identity: Identity, settings: LocalSettings, clus
         except asyncio.CancelledError:
             if not stops.requested:
                 raise
-            raise CommandInterruptedError(
-                "interrupted twice: what the first stop would have put in order is left as it is",
-                hint="run the same command again: it finds what was done and settles the rest",
-            ) from None
+            raise CommandFailedError(_CUT_SHORT, ExitCode.INTERRUPTED) from None
         finally:
             listening.cancel()
             await asyncio.wait([listening])
