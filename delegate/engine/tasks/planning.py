@@ -132,9 +132,10 @@ class Planner:
 
     async def _dry_run(self, stage: Stage, manifest: Manifest, resource_type: ResourceType, *, ours: bool) -> Finding:
         body, force, taken_from = with_pending_mark(manifest.body), self._force, tuple[str, ...]()
+        is_new = not ours  # as far as we know; of a new object the metadata is all that a plan needs, and a third cheaper to have
         for _ in range(_LOOKS):
             try:
-                answer = await self._client.apply(resource_type, body, dry_run=True, force=force)
+                answer = await self._client.apply(resource_type, body, dry_run=True, force=force, metadata_only=is_new)
             except FieldManagerConflictError as error:
                 if force or not (ours or CLIENT_SIDE_MANAGERS.issuperset(error.managers)):
                     raise
@@ -143,6 +144,9 @@ class Planner:
                 continue
             live = None
             if answer["metadata"].get("resourceVersion"):  # the answer to a dry run that would create has none
+                if is_new:
+                    is_new = False  # it is there, only not ours: its body is needed
+                    continue
                 live = await self._client.get(resource_type, manifest.namespace, manifest.name)
                 if live["metadata"]["resourceVersion"] != answer["metadata"]["resourceVersion"]:
                     continue  # changed between the two looks: the dry run has to be that of what we compare it with
