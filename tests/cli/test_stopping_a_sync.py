@@ -76,8 +76,8 @@ async def test_an_interrupted_sync_is_a_result_for_programs(bench: Bench, tmp_pa
     """One document, outcome interrupted."""
     async with _syncing(bench, tmp_path, "-o", "json") as child:
         async with asyncio.timeout(SECONDS):
-            while await bench.read("/apis/apps/v1/namespaces/default/deployments/web") is None:
-                await asyncio.sleep(0.05)  # noqa: ASYNC110 - it is another process
+            while await bench.read("/apis/apps/v1/namespaces/default/deployments/web") is None:  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.05)
         child.send_signal(signal.SIGINT)
         stdout, _ = await _end(child)
 
