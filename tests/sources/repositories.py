@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -71,7 +72,9 @@ class Repository:
 
 
 def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], env=GIT_ENVIRONMENT, check=True, capture_output=True, text=True, timeout=50).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], env=GIT_ENVIRONMENT, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True, timeout=50
+    ).stdout.strip()
 
 
 def run_case(name: str, folder: Path) -> str:
@@ -108,8 +111,9 @@ class HttpServer:
     `logins` are the accepted users and passwords (none: anybody may read). `interfere` may answer a request itself.
     """
 
-    def __init__(self, root: Path, logins: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, logins: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.root = root
+        self.tls = tls
         self.logins = logins or {}
         self.requests: list[str] = []
         self.interfere: Callable[[web.Request], object] | None = None
@@ -121,7 +125,7 @@ class HttpServer:
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
         await site.start()
         self.address = f"127.0.0.1:{runner.addresses[0][1]}"
         try:
@@ -130,7 +134,7 @@ class HttpServer:
             await runner.cleanup()
 
     def url(self, name: str, login: str = "") -> str:
-        return f"http://{login}{self.address}/{name}"
+        return f"{'https' if self.tls else 'http'}://{login}{self.address}/{name}"
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path_qs}")

@@ -2,14 +2,19 @@
 
 import asyncio
 import socket
+import ssl
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 from aiohttp import web
 
 from delegate.engine.sources.errors import (
     AuthenticationError,
     CertificateError,
+    CorruptRepositoryError,
     GitTimeoutError,
     HostUnreachableError,
     RepositoryNotFoundError,
@@ -217,6 +222,70 @@ class TestAnswers:
             assert raised.value.category in ("transient", "dependency")
             server.interfere = None
             assert names(await sources.render(source, resolved, timeout=40)) == ["one"]
+
+
+class TestCertificates:
+    """https, with an authority of one's own."""
+
+    async def test_an_authority_is_trusted_when_it_is_given(self, repository: Repository, tmp_path: Path) -> None:
+        """By SSL_CERT_FILE, as for everything else; without it the host is named."""
+        repository.commit({"cm.yaml": config_map("one")})
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        async with HttpServer(tmp_path, tls=context).running() as server:
+            trusting = make_sources(tmp_path, SSL_CERT_FILE=str(tmp_path / "ca.pem"))
+            assert names(await render(trusting, source_of(server.url("origin.git")))) == ["one"]
+            with pytest.raises(CertificateError, match=r"127\.0\.0\.1: its TLS certificate is not trusted"):
+                await resolve(make_sources(tmp_path), server.url("origin.git"))
+            with pytest.raises(CertificateError):
+                await resolve(trusting, server.url("origin.git").replace("127.0.0.1", "localhost"))
+
+
+class TestHardening:
+    """Nobody else's configuration has a say, and what is received is checked."""
+
+    async def test_no_configuration_but_ours_is_read(self, repository: Repository, tmp_path: Path) -> None:
+        """A home full of helpers, hooks, aliases and addresses to take instead."""
+        repository.commit({"cm.yaml": config_map("one")})
+        touched = tmp_path / "touched"
+        home = tmp_path / "home"
+        hooks = home / "hooks"
+        hooks.mkdir(parents=True)
+        for hook in ("reference-transaction", "post-checkout", "pre-auto-gc"):
+            (hooks / hook).write_text(f"#!/bin/sh\ntouch {touched}\n")
+            (hooks / hook).chmod(0o755)
+        (home / ".gitconfig").write_text(
+            f"[core]\nhooksPath = {hooks}\nfsmonitor = touch {touched}\nsshCommand = touch {touched}\n"
+            f"[credential]\nhelper = !touch {touched}\n[alias]\nls-remote = !touch {touched}\n"
+            '[url "http://127.0.0.1:1/"]\ninsteadOf = http://127.0.0.1\n'
+        )
+        outside: dict[str, Any] = {
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": str(home),
+            "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+            "GIT_DIR": "/nowhere",
+        }
+        async with HttpServer(tmp_path, {"ada": PASSWORD}).running() as server:
+            sources = make_sources(tmp_path, settings_for(server), **outside, GIT_ASKPASS=f"touch {touched}")
+            assert names(await render(sources, source_of(server.url("origin.git"), "main"))) == ["one"]
+        assert not touched.exists()
+
+    async def test_objects_are_checked_on_their_way_in(self, repository: Repository, tmp_path: Path) -> None:
+        """A tree with an entry called `.git` is refused by fsck, and never read."""
+        blob = repository.git("hash-object", "-w", "--stdin")
+        tree = hash_tree(repository, b"100644 .git\0" + bytes.fromhex(blob))
+        commit = repository.git("commit-tree", tree, "-m", "bad")
+        repository.git("push", "-q", "origin", f"{commit}:refs/heads/bad")
+        async with HttpServer(tmp_path).running() as server:
+            with pytest.raises(CorruptRepositoryError, match="fails git's checks"):
+                await render(make_sources(tmp_path), source_of(server.url("origin.git"), "bad"))
+
+
+def hash_tree(repository: Repository, content: bytes) -> str:
+    command = ["git", "-C", str(repository.work), "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+    return subprocess.run(command, input=content, check=True, capture_output=True, timeout=30).stdout.decode().strip()
 
 
 async def test_the_proxy_rule_is_ours(repository: Repository, tmp_path: Path) -> None:

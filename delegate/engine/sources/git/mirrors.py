@@ -24,6 +24,7 @@ from delegate.engine.sources.git.settings import GitSettings, Login, login_for
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.sharing import SharedCall
+from delegate.foundation.redaction import KNOWN_SECRETS
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -45,6 +46,7 @@ class Mirror:
         self.url = url
         self._home = cache_dir / "home"
         self._login: Login = login_for(url, settings.credentials)
+        KNOWN_SECRETS.add(self._login.password)
         self._limits = limits
         self._lock = MirrorLock(cache_dir / f"{name}.lock")
         self._remote = environments.remote_environment(outside, self._home, url, self._login, settings)
