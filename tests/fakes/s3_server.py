@@ -6,6 +6,7 @@ fault was queued for them; each fault is used so many times, in order. Every req
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -100,7 +101,8 @@ class FaultyS3:
 
 
 @asynccontextmanager
-async def faulty_s3(upstream: str) -> AsyncIterator[FaultyS3]:
+async def faulty_s3(upstream: str, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[FaultyS3]:
+    """With `tls`, it is reached by https and the name localhost."""
     async with aiohttp.ClientSession(skip_auto_headers=("User-Agent", "Content-Type", "Accept", "Accept-Encoding")) as session:
         proxy = FaultyS3(upstream, session)
         application = web.Application(client_max_size=64 * 2**20)
@@ -108,8 +110,9 @@ async def faulty_s3(upstream: str) -> AsyncIterator[FaultyS3]:
         runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+            port = runner.addresses[0][1]
+            proxy.url = f"https://localhost:{port}" if tls else f"http://127.0.0.1:{port}"
             yield proxy
         finally:
             await runner.cleanup()

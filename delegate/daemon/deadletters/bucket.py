@@ -15,6 +15,7 @@ import datetime as dt
 import enum
 import importlib
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from types import ModuleType
@@ -36,6 +37,7 @@ from delegate.daemon.deadletters.errors import (
 from delegate.daemon.deadletters.refusals import Target
 from delegate.daemon.deadletters.rules import BucketRules
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.settings.sections import DeadLetters
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -120,6 +122,15 @@ class Bucket:
         self._region = ""
         self._ahead_seconds = 0.0
         self._conditional = True
+
+    @classmethod
+    def of_settings(
+        cls, settings: DeadLetters, *, proxy_for: Callable[[str], str | None], tls: Callable[[], ssl.SSLContext]
+    ) -> "Bucket | None":
+        """The bucket that is set; None where there is none. Raises BucketSettingError."""
+        if settings.bucket is None:
+            return None
+        return cls(BucketAddress.parse(settings.bucket), rules=BucketRules(kms_key=settings.kms_key, proxy_for=proxy_for, tls=tls))
 
     async def put(self, key: str, body: bytes, *, sha256: str, facts: Mapping[str, str] | None = None) -> Stored:
         """Stores a letter under a key that names its content. `facts` become metadata of the object."""

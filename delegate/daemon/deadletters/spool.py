@@ -100,7 +100,7 @@ class Spool:
     def open(self) -> None:
         """Makes the directory, proves that it keeps files, clears what was never finished, and takes over what is there.
 
-        A disk that is full is no reason not to start: `full_reason` says so until there is room. Raises SpoolUnusableError.
+        A disk that is full is no reason not to start: `full_reason` says so until there is room. Raises SpoolError.
         """
         try:
             self._disk.make_directory(self.directory)
@@ -111,7 +111,7 @@ class Spool:
             self._disk.sync_directory(self.directory)
             self._look()
         except OSError as error:
-            raise self._explain(error) from error
+            raise explain_spool_fault(self.directory, error) from error
         try:
             self.probe()
         except SpoolFullError as error:
@@ -165,7 +165,7 @@ class Spool:
         try:
             self._remove_file(entry.name)
         except OSError as error:
-            raise self._explain(error) from error
+            raise explain_spool_fault(self.directory, error) from error
         self._forget(entry)
 
     def rescan(self) -> None:
@@ -173,7 +173,7 @@ class Spool:
         try:
             self._look()
         except OSError as error:
-            raise self._explain(error) from error
+            raise explain_spool_fault(self.directory, error) from error
 
     def probe(self) -> None:
         """Tries whether the directory keeps files, and begins or ends the fault that it has. Raises SpoolError."""
@@ -292,7 +292,7 @@ class Spool:
             self._index.discard(entry)
 
     def _failed(self, error: OSError) -> SpoolError:
-        explained = self._explain(error)
+        explained = explain_spool_fault(self.directory, error)
         if not self._fault:
             log.error("dead_letters.spool_unwritable", error=str(explained), hint=explained.hint)
         self._fault = f"{explained.message}; {explained.hint}"
@@ -303,7 +303,9 @@ class Spool:
             log.info("dead_letters.spool_writable_again", directory=str(self.directory))
         self._fault = ""
 
-    def _explain(self, error: OSError) -> SpoolError:
-        explained = explain_fault(self.directory, error, called="dead-letter spool", variable=_VARIABLE)
-        kind = SpoolFullError if error.errno in _NO_ROOM else SpoolUnusableError
-        return kind(explained.message, hint=explained.hint)
+
+def explain_spool_fault(directory: Path, error: OSError) -> SpoolError:
+    """What stands in the way of keeping letters here, and what to do about it."""
+    explained = explain_fault(directory, error, called="dead-letter spool", variable=_VARIABLE)
+    kind = SpoolFullError if error.errno in _NO_ROOM else SpoolUnusableError
+    return kind(explained.message, hint=explained.hint)
