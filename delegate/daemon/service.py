@@ -231,10 +231,12 @@ class Daemon:
                 on_unknown_command=lambda kind: self._counters.count_unknown_command(),
                 on_contact=self.conditions.touch,
                 on_death=self.metrics.record_part_death,
+                on_part_failed=lambda error: self._in_main(self._give_up, error.part, str(error)),
             ),
             transport=transport,
             faults=control_faults,
             stall_limit=self._rules.stall_limit,
+            deaths=self._rules.deaths,
         )
         self._work_transport = transport()
         caller = Caller(self._keeper, self._work_transport)
@@ -297,7 +299,7 @@ class Daemon:
         self._control.start()
         async with asyncio.TaskGroup() as sidecars:
             kept = [
-                sidecars.create_task(self._carry_control_lane(), name="control lane"),
+                sidecars.create_task(self._control.run(), name="control lane"),
                 *(
                     sidecars.create_task(self._supervised(name, start), name=name)
                     for name, start in (
@@ -378,12 +380,6 @@ class Daemon:
         """Keeps a part alive; one that fails for good has the process drain, and cancels nobody."""
         try:
             await supervise(name, start, until=until, limit=self._rules.deaths, on_death=self.metrics.record_part_death)
-        except PartFailedError as error:
-            self._give_up(error.part, str(error))
-
-    async def _carry_control_lane(self) -> None:
-        try:
-            await self._control.run()
         except PartFailedError as error:
             self._give_up(error.part, str(error))
 

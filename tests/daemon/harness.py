@@ -22,6 +22,7 @@ from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import Task
 from delegate.protocol.enrolment import ClusterName
 from tests.daemon.waiting import eventually
+from tests.fakes.fault_proxy import FaultProxy, fault_proxy
 
 Json = dict[str, Any]
 Run = Callable[[Task, AttemptContext], Awaitable[TaskResult]]
@@ -42,7 +43,12 @@ QUICK_RULES = DaemonRules(
 
 def result_of(task: Task, context: AttemptContext, outcome: Outcome = Outcome.SUCCEEDED, message: str = "") -> TaskResult:
     return TaskResult(
-        task=context.task_id, attempt=context.attempt_id, kind=task.kind.value, application=task.application, outcome=outcome, message=message
+        task=context.task_id,
+        attempt=context.attempt_id,
+        kind=task.kind.value,
+        application=task.application,
+        outcome=outcome,
+        message=message,
     )
 
 
@@ -100,14 +106,23 @@ class Operator:
         return str(created["task"]["id"])
 
     async def show(self, task: str) -> Json:
-        return await self.ask("GET", f"/tasks/{task}")
+        """The task, its attempts oldest first."""
+        shown = await self.ask("GET", f"/tasks/{task}")
+        shown["attempts"].sort(key=lambda attempt: attempt["fence"])
+        return shown
 
     async def finished(self, task: str, *, within: float = 20.0) -> Json:
         """The task once it is final."""
+        return await self.until(task, lambda shown: bool(shown["task"]["state"] == "finished"), within=within)
+
+    async def until(self, task: str, condition: Callable[[Json], bool], *, within: float = 20.0) -> Json:
+        """The task once the condition holds for it."""
         async with asyncio.timeout(within):
-            while (shown := await self.show(task))["task"]["state"] != "finished":
+            while True:
+                shown = await self.show(task)
+                if condition(shown):
+                    return shown
                 await asyncio.sleep(0.03)
-        return shown
 
     async def delegates(self) -> list[Json]:
         items: list[Json] = (await self.ask("GET", "/delegates"))["items"]
@@ -155,6 +170,18 @@ class Running:
     async def stop(self, reason: StopReason = StopReason.SIGTERM) -> Ending:
         self.stops.request(reason)
         return await self.task
+
+
+@asynccontextmanager
+async def running_behind_proxy(
+    directory: Path, engine: TestEngine, *, rules: DaemonRules = QUICK_RULES
+) -> AsyncIterator[tuple[Operator, FaultProxy, Running]]:
+    """A registered daemon that reaches its manager through a fault proxy."""
+    async with running_manager(directory) as operator, fault_proxy(operator.manager.url) as proxy:
+        settings = settings_for(proxy.url, await operator.token(), directory / "delegate")
+        async with running_daemon(settings, engine, rules=rules) as running:
+            await running.registered()
+            yield operator, proxy, running
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ of the session keeper.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
 from delegate.daemon.connection.transport import Transport
-from delegate.foundation.lifecycle import backoff, supervise
+from delegate.foundation.lifecycle import DeathLimit, PartFailedError, backoff, supervise
 from delegate.protocol import routes
 from delegate.protocol.control import (
     Command,
@@ -65,6 +65,7 @@ class ControlHooks:
     on_unknown_command: Callable[[str], None]
     on_contact: Callable[[], None]
     on_death: Callable[[str, Exception], None]
+    on_part_failed: Callable[[PartFailedError], None]
 
 
 class ControlLane:
@@ -78,12 +79,14 @@ class ControlLane:
         transport: Callable[[], Transport],
         faults: Faults,
         stall_limit: float,
+        deaths: DeathLimit,
     ) -> None:
         self._keeper = keeper
         self._hooks = hooks
         self._transport_factory = transport
         self._faults = faults
         self._stall_limit = stall_limit
+        self._deaths = deaths
         self._cuts = IdleCuts()
         self._sequence = 0
         self._to_acknowledge: dict[str, None] = {}
@@ -104,7 +107,7 @@ class ControlLane:
         ready.wait()
 
     async def run(self) -> None:
-        """Until cancelled, or until a part of the lane failed too often: PartFailedError."""
+        """Until cancelled. Raises what broke the thread itself."""
         await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def close(self) -> None:
@@ -135,17 +138,23 @@ class ControlLane:
         self._ready.set()
         try:
             async with asyncio.TaskGroup() as parts:
-                on_death = self._hooks.on_death
                 tasks = [
-                    parts.create_task(supervise("session", self._keeper.run, on_death=on_death)),
-                    parts.create_task(supervise("heartbeats", lambda: self._send_heartbeats(caller, transport), on_death=on_death)),
-                    parts.create_task(supervise("commands", lambda: self._hear_commands(caller), on_death=on_death)),
+                    parts.create_task(self._supervised("session", self._keeper.run)),
+                    parts.create_task(self._supervised("heartbeats", lambda: self._send_heartbeats(caller, transport))),
+                    parts.create_task(self._supervised("commands", lambda: self._hear_commands(caller))),
                 ]
                 await stop.wait()
                 for task in tasks:
                     task.cancel()
         finally:
             await transport.close()
+
+    async def _supervised(self, name: str, start: Callable[[], Awaitable[None]]) -> None:
+        """One that fails for good is told, and leaves the others to work on until the process has drained."""
+        try:
+            await supervise(name, start, limit=self._deaths, on_death=self._hooks.on_death)
+        except PartFailedError as error:
+            self._hooks.on_part_failed(error)
 
     async def _send_heartbeats(self, caller: Caller, transport: Transport) -> None:
         waits = None

@@ -18,7 +18,7 @@ from typing import TypeVar
 import aiohttp
 
 from delegate.daemon.connection.answers import RawAnswer, describe, read_answer
-from delegate.daemon.connection.errors import TransportError
+from delegate.daemon.connection.errors import ConnectionFaultError, TransportError
 from delegate.daemon.connection.patience import Patience
 from delegate.daemon.connection.trust import explain_connect_fault
 from delegate.foundation.secrets import Secret
@@ -95,14 +95,10 @@ class Transport:
             ) from error
         try:
             return read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
-        except Exception as error:
-            self._learn_patience(route, error)
+        except ConnectionFaultError as error:
+            if error.retry_after is not None:
+                self.patience.ask(route, error.retry_after)
             raise
-
-    def _learn_patience(self, route: str, error: Exception) -> None:
-        asked = getattr(error, "retry_after", None)
-        if isinstance(asked, float):
-            self.patience.ask(route, asked)
 
     async def _answered(self, call: "_Call", silence: float) -> RawAnswer:
         if self._kept is None:

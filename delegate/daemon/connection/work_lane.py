@@ -1,8 +1,8 @@
 """The work lane's way down: asks for as many tasks as slots are reserved, and hands what comes to the pool.
 
-A request keeps its id until it is answered, so that a batch whose answer got lost comes again. A poll that is given up (the process
-drains, or its slots went to work that resumed) is asked once more without waiting: what the manager had already handed out then
-arrives and is handed back, instead of lying idle until its lease ends.
+A request keeps its id until it is answered, so that a batch whose answer got lost comes again. A poll that is given up (the
+process drains, the disk is full, its slots went to work that resumed) is asked once more without waiting: what the manager had
+already handed out then arrives and is handed back, instead of lying idle until its lease ends.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from delegate.protocol.work import AcquireAnswer, AcquireRequest, LeasedTask
 
 log = structlog.get_logger(__name__)
 _RECLAIM_SECONDS = 3.0
-_BLOCKED_SECONDS = 0.25
+_BLOCKED_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 30.0
 
 
@@ -163,7 +163,7 @@ class Poller(Generic[R]):
         return await _first(doing, self._stopping)
 
     async def _unless_given_up(self, reservation: R, doing: Coroutine[Any, Any, Any]) -> Any:
-        return await _first(doing, self._stopping, reservation.exhausted)
+        return await _first(doing, self._stopping, reservation.exhausted, unless=lambda: bool(self._blocked()))
 
 
 async def _sleep(seconds: float) -> bool:
@@ -171,12 +171,15 @@ async def _sleep(seconds: float) -> bool:
     return True
 
 
-async def _first(doing: Coroutine[Any, Any, Any], *events: asyncio.Event) -> Any:
-    """What the coroutine returns; None when one of the events comes before, and it is cancelled then."""
+async def _first(doing: Coroutine[Any, Any, Any], *events: asyncio.Event, unless: Callable[[], bool] | None = None) -> Any:
+    """What the coroutine returns; None when one of the events comes before, or `unless` holds, and it is cancelled then."""
     work = asyncio.ensure_future(doing)
     signals = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait([work, *signals], return_when=asyncio.FIRST_COMPLETED)
+        done: set[asyncio.Future[Any]] = set()
+        timeout = None if unless is None else _BLOCKED_SECONDS
+        while not done and not (unless is not None and unless()):
+            done, _ = await asyncio.wait([work, *signals], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
         work.cancel()

@@ -168,6 +168,17 @@ class WorkerPool:
         except Exception as error:
             log.error("pool.worker_crashed", exc_info=error)
             self._hooks.on_crash(error)
+            await self._tell_crash(attempt, error)
+
+    async def _tell_crash(self, attempt: Attempt, error: Exception) -> None:
+        """The attempt still gets its one ending, if whoever keeps results is not what is broken."""
+        if attempt.phase is Phase.FINISHED:
+            return
+        attempt.phase = Phase.FINISHED
+        try:
+            await self._hooks.on_result(attempt.leased, _fault(attempt, _own_fault(error)), 0.0)
+        except Exception as again:
+            log.error("pool.crash_not_kept", exc_info=again)
 
     def _clear(self, attempt: Attempt) -> None:
         attempt.cancel_timers()
@@ -232,8 +243,7 @@ class WorkerPool:
             return _fault(attempt, error)
         except Exception as error:
             log.error("task.crashed", exc_info=error)
-            words = f"the delegate's own code failed: {type(error).__name__}: {error}"
-            return _fault(attempt, DelegateError(words, hint="see task.crashed in the delegate's log, and report it"))
+            return _fault(attempt, _own_fault(error))
 
     def _context_of(self, attempt: Attempt) -> AttemptContext:
         leased = attempt.leased
@@ -335,6 +345,11 @@ def _fault(attempt: Attempt, error: DelegateError) -> TaskResult:
     return failed_result(
         task=attempt.leased.task_id, attempt=attempt.id, kind=attempt.task.kind, application=attempt.task.application, error=error
     )
+
+
+def _own_fault(error: Exception) -> DelegateError:
+    words = f"the delegate's own code failed: {type(error).__name__}: {error}"
+    return DelegateError(words, hint="see the delegate's log at this attempt, and report it")
 
 
 def _stopped_result(attempt: Attempt, outcome: Outcome, reason: str) -> TaskResult:

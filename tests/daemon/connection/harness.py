@@ -10,6 +10,7 @@ from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, Session, SessionHooks, SessionKeeper
 from delegate.daemon.connection.transport import Endpoint, Limits, Transport
 from delegate.foundation.errors import DelegateError
+from delegate.foundation.lifecycle import DeathLimit
 from delegate.foundation.secrets import Secret
 from delegate.protocol.control import HeldAttempt
 from delegate.protocol.enrolment import AttemptDecision, AttemptReport, BuildInfo, ClusterName
@@ -101,8 +102,9 @@ async def linked_to(manager: ScriptedManager, *, enrolled: bool = False, stall_l
         on_unknown_command=told.unknown_commands.append,
         on_contact=lambda: None,
         on_death=lambda name, error: told.deaths.append(name),
+        on_part_failed=lambda error: told.deaths.append(error.part),
     )
-    lane = ControlLane(keeper, hooks, transport=transport, faults=faults, stall_limit=stall_limit)
+    lane = ControlLane(keeper, hooks, transport=transport, faults=faults, stall_limit=stall_limit, deaths=DeathLimit())
     work = transport()
     lane.start()
     try:
