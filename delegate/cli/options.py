@@ -7,6 +7,7 @@ def command(loaded: Loaded[LocalSettings], output: Output) -> ExitCode | None: .
 """
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from delegate.cli.outputs import Output
+from delegate.cli.streams import LateStandardError
 from delegate.foundation.settings.declarations import Setting, declared_in
 from delegate.foundation.settings.loading import Loaded, SettingsWarning, load
 from delegate.foundation.settings.sections import LocalLogging, Logging
@@ -99,7 +101,8 @@ def _run_logged(loaded: Loaded[Any], call: Callable[[], Any]) -> Any:
     from delegate.foundation.telemetry import logs  # noqa: PLC0415 - slow to import
 
     logging: Logging | LocalLogging = loaded.settings.logging
-    with logs.configure(logging):
+    # On a terminal progress may be redrawn; it keeps lines above itself that come through sys.stderr.
+    with logs.configure(logging, stream=LateStandardError() if sys.stderr.isatty() else None):
         warn_about(loaded.warnings)
         return call()
 
