@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import structlog
 from aiohttp import web
@@ -37,9 +37,10 @@ from delegate.manager.store.engines import Engine, open_engine
 from delegate.manager.store.keys import find_or_make_key
 from delegate.manager.store.migrating import migrate
 from delegate.manager.store.tokens import NewToken, create_token, has_living_admin
-from delegate.manager.store.transactions import Transaction
+from delegate.manager.store.transactions import Operation, Transaction
 from delegate.manager.sweeping import Sweeper
 
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - a file's name
 _ADMIN_NAME = "first-admin"
@@ -125,6 +126,10 @@ class Manager:
         except OSError as error:
             raise ManagerStartError(f"{path} can't be read: {error.strerror}", hint="use another admin token") from error
 
+    async def read(self, operation: Operation[T]) -> T:
+        """What an operation on the store returns: for checks of what is kept."""
+        return await self._services.database.read(operation)
+
     def login_url(self) -> str:
         """An address that logs a person in to the pages, once, within ten minutes."""
         return f"{self.url}/login?code={self._logins.make_code()}"
@@ -161,7 +166,7 @@ class Manager:
         )
         self._services = services
         self._watch_metrics(database)
-        self._sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm)
+        self._sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm, shared=engine.keeps_time)
         await exits.enter_async_context(self._running("sweeper", self._sweeper.run()))
         await self._serve(services, exits)
         log.info("manager.started", url=self.url, database=engine.__class__.__name__)

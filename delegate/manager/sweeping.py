@@ -18,14 +18,18 @@ _TIDYING_SECONDS = 600.0
 
 
 class Sweeper:
-    """Runs the sweep. No lease ends before the grace after the start is over, or after a stall of this process itself: the
-    delegates' heartbeats may lie unread."""
+    """Runs the sweep. `shared`: other managers write to the same database, and can't wake polls here.
 
-    def __init__(self, database: Database, dispatch: Dispatch, metrics: ManagerMetrics, rhythm: Rhythm) -> None:
+    No lease ends before the grace after the start is over, or after a stall of this process itself: the delegates' heartbeats
+    may lie unread.
+    """
+
+    def __init__(self, database: Database, dispatch: Dispatch, metrics: ManagerMetrics, rhythm: Rhythm, *, shared: bool) -> None:
         self._database = database
         self._dispatch = dispatch
         self._metrics = metrics
         self._rhythm = rhythm
+        self._shared = shared
         self._grace_until = time.monotonic() + rhythm.grace_seconds
         self._tidied_at = time.monotonic()
         self.swept_at = time.monotonic()
@@ -58,6 +62,8 @@ class Sweeper:
             log.info("sweep.leases_expired", count=expired)
         if self._dispatch.waiting:
             self._dispatch.apply(Effects(ready=await self._database.read(sweeping.find_ready)))
+        if self._shared and self._dispatch.listening:
+            self._dispatch.apply(Effects(commands_for=await self._database.read(sweeping.find_commanded)))
         counts = await self._database.read(sweeping.count)
         self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
         if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:

@@ -151,21 +151,34 @@ class Database:
 
     def _run_one(self, connection: sa.Connection, operation: Operation[Any], now: float, last: bool) -> _Outcome:
         transaction = self._transaction(connection, now)
+        savepoint = connection.begin_nested()
         try:
-            with connection.begin_nested():
-                return _Outcome(operation(transaction), effects=transaction.effects)
+            value = operation(transaction)
         except sa.exc.DBAPIError as error:
             if connection.invalidated or (is_repeatable(error) and not last):
                 raise
+            _undo(savepoint, error)
             return _Outcome(error=translate(error))
         except Exception as error:  # noqa: BLE001 - belongs to the one who asked for the operation, and is raised there
+            _undo(savepoint, error)
             return _Outcome(error=error)
+        savepoint.commit()
+        return _Outcome(value, effects=transaction.effects)
 
     def _transaction(self, connection: sa.Connection, now: float) -> Transaction:
         return Transaction(connection, now, self._rhythm, self._limits)
 
     def _time(self, connection: sa.Connection) -> float:
         return self._clock() if self._clock is not None else float(connection.execute(_DATABASE_TIME).scalar_one())
+
+
+def _undo(savepoint: sa.NestedTransaction, error: Exception) -> None:
+    """Takes back what one operation wrote. Where the database has ended the whole transaction (SQLite does, when the disk is
+    full), nothing may run on in it: the error is everybody's."""
+    try:
+        savepoint.rollback()
+    except sa.exc.DBAPIError:
+        raise error from None
 
 
 class _FailedTogetherError(Exception):

@@ -5,6 +5,8 @@ statement costs no change of threads. PostgreSQL: asyncpg, with the same functio
 """
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,6 +58,8 @@ class SqliteEngine:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
         self._writer = self._engine(path, begin="BEGIN IMMEDIATE", size=1)
         self._readers = self._engine(path, begin="BEGIN", size=_READERS)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="store-writer")

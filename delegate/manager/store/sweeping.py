@@ -7,7 +7,7 @@ from delegate.manager.effects import ReadyTask
 from delegate.manager.selectors import read_labels
 from delegate.manager.store.leases import enforce_deadlines, expire_leases
 from delegate.manager.store.queueing import ELIGIBLE
-from delegate.manager.store.tables import credentials, delegates, selectors, tasks
+from delegate.manager.store.tables import commands, credentials, delegates, selectors, tasks
 from delegate.manager.store.transactions import Transaction
 
 _READY = (
@@ -22,6 +22,7 @@ _COUNT_DELEGATES = sa.select(
     sa.func.count(), sa.func.count().filter(delegates.c.heartbeat_at > sa.bindparam("since"), delegates.c.left_at.is_(None))
 ).where(delegates.c.revoked_at.is_(None))
 _STALE_CREDENTIALS = sa.delete(credentials).where(credentials.c.expires_at < sa.bindparam("before"))
+_COMMANDED = sa.select(commands.c.delegate_id).distinct().limit(10_000)
 _KEPT_SECONDS = 86400.0  # an expired token is told so for a day, then it is unknown
 
 
@@ -45,6 +46,11 @@ def forget_stale(transaction: Transaction) -> None:
 def find_ready(transaction: Transaction) -> list[ReadyTask]:
     """The first of the tasks that may be handed out now."""
     return [ReadyTask(kind, uid or "", read_labels(labels)) for kind, uid, labels in transaction.rows(_READY, now=transaction.now)]
+
+
+def find_commanded(transaction: Transaction) -> set[str]:
+    """Delegates for whom there are commands."""
+    return {row.delegate_id for row in transaction.rows(_COMMANDED)}
 
 
 def count(transaction: Transaction) -> Counts:

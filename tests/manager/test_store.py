@@ -1,0 +1,180 @@
+"""The store: one commit for many, none spoiled by another, and the same tables on every dialect."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from delegate.manager.effects import Effects
+from delegate.manager.errors import NotFoundError
+from delegate.manager.settings import Limits, Rhythm
+from delegate.manager.store.database import Database
+from delegate.manager.store.engines import Engine, open_engine
+from delegate.manager.store.errors import StoreError, StoreUnavailableError
+from delegate.manager.store.handouts import _CANDIDATES
+from delegate.manager.store.histories import Entry, record
+from delegate.manager.store.migrating import migrate
+from delegate.manager.store.tables import history, metadata
+from delegate.manager.store.transactions import Operation, Transaction
+from tests.manager.clocks import FakeClock
+
+
+class Store:
+    """A migrated database with its writer running; effects are collected."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.effects: list[Effects] = []
+        self.database = Database(engine, clock=FakeClock(), rhythm=Rhythm(), limits=Limits(), on_commit=self.effects.append)
+
+    async def operations(self) -> list[str]:
+        return await self.database.read(lambda tx: [row.operation for row in tx.rows(sa.select(history).order_by(history.c.id))])
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    engine = open_engine(database_url)
+    await migrate(engine)
+    store = Store(engine)
+    writer = asyncio.create_task(store.database.run())
+    yield store
+    writer.cancel()
+    await asyncio.gather(writer, return_exceptions=True)
+    await engine.close()
+
+
+def write(operation: str, *, failing: bool = False) -> Operation[str]:
+    def work(transaction: Transaction) -> str:
+        record(transaction, Entry("test", operation))
+        transaction.effects.commands_for.add(operation)
+        if failing:
+            raise NotFoundError(f"{operation} failed")
+        return operation
+
+    return work
+
+
+async def test_one_failure_spoils_nothing_for_its_neighbours(store: Store) -> None:
+    """In one commit with it they succeed; what it wrote and what it would have told are gone."""
+    answers = await asyncio.gather(
+        *(store.database.write(write(f"op-{number}", failing=number % 5 == 2)) for number in range(20)), return_exceptions=True
+    )
+
+    failed = {number for number, answer in enumerate(answers) if isinstance(answer, NotFoundError)}
+    assert failed == {2, 7, 12, 17}
+    assert [answer for number, answer in enumerate(answers) if number not in failed] == [
+        f"op-{number}" for number in range(20) if number not in failed
+    ]
+    assert sorted(await store.operations()) == sorted(f"op-{number}" for number in range(20) if number not in failed)
+    told = set().union(*(effects.commands_for for effects in store.effects))
+    assert told == {f"op-{number}" for number in range(20) if number not in failed}
+
+
+async def test_operations_that_wait_share_a_commit(store: Store) -> None:
+    """A hundred at once take far fewer than a hundred commits."""
+    await asyncio.gather(*(store.database.write(write(f"op-{number}")) for number in range(100)))
+
+    assert store.database.operations == 100
+    assert store.database.commits <= 3
+
+
+async def test_a_fault_of_a_statement_is_translated(store: Store) -> None:
+    """In words of ours, to the one whose it is, with nothing of the statement."""
+    bad = asyncio.ensure_future(store.database.write(lambda tx: tx.execute(sa.text("INSERT INTO nowhere VALUES ('a secret')"))))
+    good = asyncio.ensure_future(store.database.write(write("good")))
+    await asyncio.wait([bad, good])
+
+    assert isinstance(bad.exception(), StoreError)
+    assert "secret" not in str(bad.exception())
+    assert good.result() == "good"
+
+
+async def test_an_operation_nobody_waits_for_is_left_out(store: Store) -> None:
+    """Its caller went away before its turn came: it was never promised."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(store.database.write(write("first")))
+        gone = group.create_task(store.database.write(write("gone")))
+        await asyncio.sleep(0)
+        gone.cancel()
+
+    assert await store.operations() == ["first"]
+
+
+async def test_a_full_disk_is_said_and_survived(store: Store, database_url: str) -> None:
+    """The operation fails as one that may succeed later, and does when there is space again."""
+    if not database_url.startswith("sqlite"):
+        pytest.skip("limits the file")
+
+    def limit(pages: int) -> Operation[None]:
+        return lambda transaction: transaction.scalar(sa.text(f"PRAGMA max_page_count = {pages}"))
+
+    async def fill() -> None:
+        for _ in range(100):
+            await store.database.write(write("x" * 3000))
+
+    await store.database.write(limit(1))  # SQLite takes the present size as the least
+    with pytest.raises(StoreUnavailableError, match="the database can't be used: database or disk is full") as refused:
+        await fill()
+    assert refused.value.retryable
+
+    await store.database.write(limit(1_000_000))
+    await store.database.write(write("after"))
+    assert (await store.operations())[-1] == "after"
+
+
+async def test_migrations_make_the_tables_of_the_code(store: Store) -> None:
+    """Nothing is missing from the migrations, and running them again changes nothing."""
+    before, after = await migrate(store.engine)
+    differences = await store.engine.read(lambda connection: compare_metadata(MigrationContext.configure(connection), metadata))
+
+    assert before == after
+    assert differences == []
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:
+    """It is said, with what to do."""
+
+    def age(connection: sa.Connection) -> None:
+        with connection.begin():
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+    await store.engine.write(age)
+    with pytest.raises(StoreError, match="the database is at revision 9999, which this version doesn't know"):
+        await migrate(store.engine)
+
+
+async def test_hand_outs_look_at_eligible_tasks_alone(store: Store, database_url: str) -> None:
+    """The query is answered from the index of eligible tasks, however many others there are."""
+    if not database_url.startswith("sqlite"):
+        pytest.skip("PostgreSQL plans by statistics, which an empty table has none of")
+    seen: list[tuple[str, object]] = []
+
+    def plan(connection: sa.Connection) -> str:
+        sa.event.listen(connection, "before_cursor_execute", lambda *told: seen.append((told[2], told[3])))
+        connection.execute(_CANDIDATES, {"now": 1.0, "kinds": ["sync"], "selectors": [1], "clusters": ["c"], "limit": 5})
+        statement, parameters = seen[-1]
+        return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters))  # type: ignore[arg-type]
+
+    assert "USING INDEX ix_tasks_eligible" in await store.engine.read(plan)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/name", "sqlite://", "nonsense"])
+def test_a_database_that_is_not_supported(url: str) -> None:
+    """It is said, with what is."""
+    with pytest.raises(StoreError) as refused:
+        open_engine(url)
+
+    assert "sqlite" in refused.value.hint.lower()
+
+
+async def test_a_database_that_cannot_be_reached() -> None:
+    """The message says so, without the password."""
+    engine = open_engine("postgresql://somebody:a-secret@127.0.0.1:1/name")
+    with pytest.raises(StoreUnavailableError) as refused:
+        await migrate(engine)
+    await engine.close()
+
+    assert "a-secret" not in str(refused.value)
