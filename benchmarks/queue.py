@@ -45,7 +45,7 @@ async def measure(directory: Path, *, quick: bool) -> Report:
     sizes = QUICK if quick else FULL
     circumstances = (load_average(), f"SQLite on {file_system_of(directory)}")
     posts = sizes.posts / await _post(directory, sizes.posts)
-    async with managing(directory) as (operator, _):
+    async with managing(directory) as (operator, manager):
         token = await operator.create_token()
         settings = delegate_settings(directory / "delegate", operator, token, capacity=_CAPACITY)
         # Once, so that the manager knows a delegate that reaches the destination.
@@ -55,7 +55,10 @@ async def measure(directory: Path, *, quick: bool) -> Report:
         before = await _finished(operator)
         async with _delegate(directory, settings) as child:
             await child.hear("ready", within=_READY_SECONDS)
+            ends = {"the manager": manager, "the delegate": child}
+            used = {name: each.usage().cpu_seconds for name, each in ends.items()}
             draining = await _until_finished(operator, before + sizes.tasks)
+            used = {name: each.usage().cpu_seconds - used[name] for name, each in ends.items()}
             before = await _finished(operator)
             through = time.monotonic()
             await _submit_all(operator, "through", sizes.tasks)
@@ -83,6 +86,10 @@ async def measure(directory: Path, *, quick: bool) -> Report:
                     target=Target("value", at_least=5000.0) if name == "backlog worked off" else None,
                 )
                 for name, rate in rates.items()
+            ),
+            *(
+                Figure(name=f"  CPU of {name} for one of the backlog", value=1000 * seconds / sizes.tasks, unit="ms")
+                for name, seconds in used.items()
             ),
             Figure(name="start latency, p50", value=percentile(latencies, 0.50), unit="ms", target=Target("value", at_most=5.0)),
             Figure(name="start latency, p99", value=percentile(latencies, 0.99), unit="ms", target=Target("value", at_most=25.0)),

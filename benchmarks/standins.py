@@ -35,7 +35,7 @@ async def simulator(kubeconfig: str, stops: StopRequests) -> None:
     """A simulated cluster; its kubeconfig is written to the file given."""
     from delegate.simulator.server import Simulator  # noqa: PLC0415 - each child loads its own libraries only
 
-    async with Simulator() as running:
+    async with Simulator(tls=True) as running:  # kubectl sends no token in the clear
         _write_private(Path(kubeconfig), running.kubeconfig())
         say("ready", url=running.url)
         await stops.wait()

@@ -1,8 +1,10 @@
 """A sync of 1,000 objects, and the same again unchanged, against what the same API server can do.
 
-Each round measures all of it one after the other, each in a namespace of its own, after the server's controllers have come to
-rest; the rounds take turns in who comes first. The raw limit is the same objects applied bare (`bare`). `DELEGATE_BENCH_KUBECONFIG`
-names a real control plane to use instead of the simulated one, `DELEGATE_BENCH_KUBECTL` the kubectl to compare with.
+The set comes from a Git repository on this machine, as a delegate fetches it: a first sync fetches and decodes it, an
+unchanged one asks where the branch is. Each round measures everything one after the other, each in a namespace of its own,
+after the server's controllers have come to rest; the rounds take turns in who comes first. The raw limit is the same objects
+applied bare (`bare`). `DELEGATE_BENCH_KUBECONFIG` names a real control plane to use instead of the simulated one,
+`DELEGATE_BENCH_KUBECTL` the kubectl to compare with.
 """
 
 import asyncio
@@ -34,6 +36,7 @@ KUBECONFIG = "DELEGATE_BENCH_KUBECONFIG"
 KUBECTL = "DELEGATE_BENCH_KUBECTL"
 _REST_SECONDS = 60.0
 _KUBECTL_SECONDS = 180.0
+_FILE = "set.yaml"
 _STEPS = ("resolve", "render", "plan", "apply", "wait")
 
 BARE, DRY_RUNS, LIST = "bare applies", "bare dry runs", "bare list"
@@ -73,7 +76,7 @@ async def measure(directory: Path, *, quick: bool) -> Report:
                 kubectl, skipped = _find_kubectl()
                 bench = _Bench(client, engine, kubeconfig=kubeconfig, directory=directory, kubectl=kubectl, sizes=sizes)
                 circumstances = f"{server} {await client.version()}", load_average()
-                await bench.warm_up()
+                await bench.prepare()
                 for number in range(sizes.rounds):
                     await bench.run_round(number)
         finally:
@@ -102,15 +105,17 @@ class _Bench:
         self._real = bool(os.environ.get(KUBECONFIG))
         self._sizes = sizes
         self._source = directory / "source"
-        self._source.mkdir()
-        self._file = self._source / "set.yaml"
-        self._file.write_bytes(as_yaml(application_objects(sizes.objects)))
+        self._file = self._source / _FILE
 
-    async def warm_up(self) -> None:
-        """Connections, discovery and the server's own caches are not what is compared."""
+    async def prepare(self) -> None:
+        """Connections, discovery, libraries and the server's own caches are not what is compared: they are warmed up.
+
+        A delegate announces its clusters as it starts, so that is done here too.
+        """
         small = self._directory / "small"
-        small.mkdir()
-        (small / "set.yaml").write_bytes(as_yaml(application_objects(8)))
+        await _make_repository(small, as_yaml(application_objects(8)))
+        await _make_repository(self._source, as_yaml(application_objects(self._sizes.objects)))
+        await self._engine.announce_clusters()
         async with self._namespace("warm") as namespace:
             await self._client.apply_all(application_objects(8, namespace=namespace))
             await self._run(small, namespace)
@@ -174,7 +179,7 @@ class _Bench:
                 "kind": "sync",
                 "application": "shop",
                 "destination": {"namespace": namespace},
-                "spec": {"source": {"path": str(source)}},
+                "spec": {"source": {"repoURL": source.as_uri(), "targetRevision": "main", "path": "."}},
                 "options": {"wait": False},
             }
         )
@@ -198,6 +203,21 @@ class _Bench:
             self.measured.notes.append(f"a server whose controllers or other users never came to rest within {_REST_SECONDS:g} s")
 
 
+def _write(directory: Path, data: bytes) -> None:
+    directory.mkdir()
+    (directory / _FILE).write_bytes(data)
+
+
+async def _make_repository(directory: Path, data: bytes) -> None:
+    """A Git repository with one file, as a delegate would fetch it."""
+    await asyncio.to_thread(_write, directory, data)
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@example.com")
+    for command in (("init", "--quiet", "--initial-branch", "main"), ("add", _FILE), (*who, "commit", "--quiet", "--message", "A set")):
+        code, output, _ = await processes.run(("git", "-C", str(directory), *command), within=30.0)
+        if code:
+            raise BrokenRunError(f"git {command[0]} exited with {code}: {output.strip()[-300:]}")
+
+
 @asynccontextmanager
 async def _server(directory: Path) -> AsyncIterator[tuple[Path, str]]:
     given = os.environ.get(KUBECONFIG, "")
@@ -213,7 +233,9 @@ async def _server(directory: Path) -> AsyncIterator[tuple[Path, str]]:
 def _engine(kubeconfig: Path, directory: Path) -> Engine:
     policy = Retrying()
     clusters = ClusterSettings(kubeconfig=str(kubeconfig), directory=directory / "keys", policy=policy)
-    return build_engine(cache_dir=directory / "cache", clusters=clusters, retrying=policy, allow_local=True, environment={})
+    return build_engine(
+        cache_dir=directory / "cache", clusters=clusters, retrying=policy, allow_local=True, environment=processes.clean_environment()
+    )
 
 
 def _find_kubectl() -> tuple[str, list[str]]:
