@@ -10,7 +10,7 @@ from delegate.cli.extras import require_extra
 from delegate.cli.loops import run_async
 from delegate.cli.options import with_settings
 from delegate.cli.outputs import Output
-from delegate.cli.progress import shown_progress
+from delegate.cli.progress import STEP_WORDS, shown_progress
 from delegate.cli.results import echo, show_result
 from delegate.demo.narration import OnEvent
 from delegate.foundation.lifecycle.signals import stop_on_signals
@@ -40,6 +40,8 @@ class SpokenNarrator:
             yield progress.report
 
     def result(self, result: TaskResult) -> None:
+        steps = (f"{words} {result.seconds[name]:.2f} s" for name, words in STEP_WORDS.items() if name in result.seconds)
+        self.say(f"The delegate's steps: {', '.join(steps)}")
         show_result(result, Output.TEXT)
 
     def verified(self, words: str) -> None:

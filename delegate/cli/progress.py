@@ -18,7 +18,7 @@ from delegate.model.resources import JsonObject
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_WORDS = {
+STEP_WORDS = {
     "resolve": "find the revision",
     "render": "read the manifests",
     "plan": "compare with the cluster",
@@ -26,6 +26,7 @@ _WORDS = {
     "wait": "wait until healthy",
     "prune": "prune",
 }
+"""What the steps of a task are called for people, in their order."""
 _SHOWN_PENDING = 5
 _REFRESHES_PER_SECOND = 8
 _LONGEST_WORDS = 200
@@ -53,7 +54,7 @@ class Step:
 
     @property
     def words(self) -> str:
-        return _WORDS.get(self.name, self.name)
+        return STEP_WORDS.get(self.name, self.name)
 
     def seconds_at(self, now: float) -> float:
         """How long it has been at work, all its times together: waves go from applying to waiting and back."""
