@@ -30,7 +30,7 @@ class Addresses:
 
     def next_pod_address(self) -> str:
         self.pod_count += 1
-        return f"10.244.{self.pod_count // 250 % 250}.{self.pod_count % 250 + 2}"
+        return f"10.1.{self.pod_count // 250 % 250}.{self.pod_count % 250 + 2}"
 
     def allocate(self, service: JsonObject, *, keep: bool) -> list[Cause]:
         """Gives a Service its addresses and node ports, in place; `keep` says whether it holds them from now on."""

@@ -6,7 +6,7 @@ from delegate.simulator.storing import Options
 from delegate.simulator.writes import Write
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-NODE = "simulated-node"
+NODE = "sim-1"
 _SERVER = Options(manager="kube-apiserver", user="system:apiserver")
 
 

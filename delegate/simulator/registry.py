@@ -1,14 +1,13 @@
 """The cluster's state as the API sees it: the store, the served kinds, the clock and the allocations, in one place to hand around."""
 
-import datetime as dt
 import random
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import customs, decoding
 from delegate.simulator.addresses import Addresses
+from delegate.simulator.clocks import Clock, wall_clock
 from delegate.simulator.kinds import Resource, built_in
 from delegate.simulator.store import Store, Stored
 
@@ -19,9 +18,9 @@ LONGEST_GENERATED = 63 - 5
 class Registry:
     """What exists. Reads only; `writes` and `deletions` change it."""
 
-    def __init__(self, clock: Callable[[], dt.datetime] | None = None, *, seed: int | None = None) -> None:
+    def __init__(self, clock: Clock = wall_clock, *, seed: int | None = None) -> None:
         self.store = Store()
-        self.clock = clock or (lambda: dt.datetime.now(dt.UTC))
+        self.clock = clock
         self.addresses = Addresses()
         self.random = random.Random(seed)  # noqa: S311  # names, not secrets
         self._served: dict[tuple[str, str], dict[str, Resource]] = {}

@@ -11,6 +11,7 @@ from aiohttp import web
 from delegate.simulator import bootstrap
 from delegate.simulator.authorization import User, administrator, plain_user
 from delegate.simulator.certificates import make_certificate
+from delegate.simulator.clocks import accelerated
 from delegate.simulator.controllers.manager import ControllerManager
 from delegate.simulator.counters import Requests
 from delegate.simulator.faults import Faults
@@ -42,7 +43,7 @@ class Simulator:
         self._port = port
         self.admin_token = admin_token or secrets.token_urlsafe(24)
         self.limited_token = limited_token or secrets.token_urlsafe(24)
-        self.registry = Registry()
+        self.registry = Registry(accelerated(speed))
         self.users: dict[str, User] = {
             self.admin_token: administrator(),
             self.limited_token: plain_user("limited", "devs"),

@@ -64,7 +64,7 @@ def insert(write: "Write", body: JsonObject, managed: list[JsonObject]) -> Outco
     if registry.get(resource, write.namespace, metadata["name"]) is not None:
         raise statuses.already_exists(resource.plural, resource.group, metadata["name"])
     write.warnings += objects.warnings(resource, body)
-    admission.check_quota(registry, resource, write.namespace, body)
+    write.warnings += admission.validate(registry, resource, "CREATE", body)
     _allocate(write, body)
     if write.options.dry_run:
         return Outcome(body, created=True, warnings=write.warnings)
@@ -105,6 +105,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
     else:
         strategies.prepare_update(resource, body, old)
         immutability.keep(resource, body, old)
+        admission.admit_update(registry, resource, body)
     causes = metadata_rules.validate_update(body, old)
     causes += immutability.check(resource, body, old, write.options.subresource)
     causes = causes or objects.validate(resource, body)
@@ -112,6 +113,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         raise statuses.invalid(resource.kind, resource.group, live.name, causes)
     if write.options.subresource != "status":
         _allocate(write, body)
+        write.warnings += admission.validate(registry, resource, "UPDATE", body)
     if body == old:
         return Outcome(old, warnings=write.warnings, stored=live)
     if write.options.dry_run:

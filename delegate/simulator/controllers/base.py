@@ -24,8 +24,8 @@ Key = tuple[str, str]
 
 
 class Controller:
-    """One controller. `rank` orders the work: whoever has the lower one acts first on what has changed (a Deployment sees its own
-    writes before its ReplicaSets act on them), so that what is written does not depend on timing."""
+    """One controller. `rank` orders the work: the lower one acts first on what has changed, equal ones in the order of the changes, so
+    that what is written does not depend on timing."""
 
     rank: ClassVar[int] = 5
     watched: ClassVar[tuple[StorageKey, ...]] = ()
@@ -33,6 +33,10 @@ class Controller:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.store = registry.store
+
+    def rank_of(self, table: StorageKey, change: Change) -> int:
+        """The rank of the work that a change makes."""
+        return self.rank
 
     def keys(self, table: StorageKey, change: Change) -> Iterable[Key]:
         """What has to be looked at after a change in a watched table."""

@@ -14,9 +14,29 @@ SETS: StorageKey = ("apps", "replicasets")
 COMPONENT = "deployment-controller"
 
 
+def _counted(body: JsonObject) -> JsonObject:
+    return {key: value for key, value in (body.get("status") or {}).items() if key != "observedGeneration" and value}
+
+
 class DeploymentController(Controller):
-    rank = 5
+    rank = 6
     watched = (DEPLOYMENTS, SETS)
+
+    def rank_of(self, table: StorageKey, change: Change) -> int:
+        """The order in which the real controllers hear of each other's work, so that the same versions of a status come about.
+
+        What a ReplicaSet counts comes first: each count becomes a version. What a Deployment wrote itself, and growth that it asked
+        for, comes last: its second write in one round is refused as outdated, and it tries again a little later.
+        """
+        old, new = change.before.body if change.before is not None else None, change.stored.body
+        if old is None or change.type != "MODIFIED":
+            return self.rank
+        if table == SETS:
+            if _counted(old) != _counted(new):
+                return self.rank - 1
+            return self.rank if new["spec"].get("replicas", 0) < old["spec"].get("replicas", 0) else self.rank + 1
+        same = old["metadata"].get("generation") == new["metadata"].get("generation")
+        return self.rank + 1 if same else self.rank
 
     def keys(self, table: StorageKey, change: Change) -> Iterable[Key]:
         stored = change.stored

@@ -8,13 +8,23 @@ import structlog
 
 from delegate.simulator import statuses
 from delegate.simulator.controllers.accounts import AccountController
+from delegate.simulator.controllers.autoscalers import AutoscalerController
 from delegate.simulator.controllers.base import Controller, Key
+from delegate.simulator.controllers.budgets import BudgetController
+from delegate.simulator.controllers.cronjobs import CronJobController
+from delegate.simulator.controllers.daemonsets import DaemonSetController
 from delegate.simulator.controllers.definitions import DefinitionController
 from delegate.simulator.controllers.deployments import DeploymentController
+from delegate.simulator.controllers.endpoints import EndpointController
 from delegate.simulator.controllers.garbage import GarbageController
+from delegate.simulator.controllers.jobs import JobController
 from delegate.simulator.controllers.namespaces import NamespaceController
 from delegate.simulator.controllers.pods import PodController
+from delegate.simulator.controllers.quotas import QuotaController
 from delegate.simulator.controllers.replicasets import ReplicaSetController
+from delegate.simulator.controllers.roles import RoleController
+from delegate.simulator.controllers.statefulsets import StatefulSetController
+from delegate.simulator.controllers.volumes import VolumeController
 from delegate.simulator.registry import Registry
 from delegate.simulator.store import Change, StorageKey
 
@@ -22,13 +32,24 @@ log = structlog.get_logger()
 RETRY_SECONDS = (0.005, 0.05, 0.5, 5.0)
 STEPS_BETWEEN_PAUSES = 1
 
+# A ReplicaSet hears of a change before its Deployment does.
 CONTROLLERS: tuple[type[Controller], ...] = (
     NamespaceController,
     DefinitionController,
     AccountController,
     GarbageController,
-    DeploymentController,
     ReplicaSetController,
+    DeploymentController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    CronJobController,
+    EndpointController,
+    BudgetController,
+    VolumeController,
+    RoleController,
+    QuotaController,
+    AutoscalerController,
     PodController,
 )
 
@@ -45,7 +66,7 @@ class ControllerManager:
             for table in controller.watched or (None,):
                 self._by_table.setdefault(table, []).append((index, controller))
         self._queue: list[tuple[int, int, int, Key]] = []
-        self._queued: set[tuple[int, Key]] = set()
+        self._queued: dict[tuple[int, Key], int] = {}
         self._timers: list[tuple[float, int, int, Key]] = []
         self._due: dict[tuple[int, Key], float] = {}
         self._failures: dict[tuple[int, Key], int] = {}
@@ -80,13 +101,15 @@ class ControllerManager:
     def _changed(self, table: StorageKey, change: Change) -> None:
         for index, controller in (*self._by_table.get(table, ()), *self._by_table.get(None, ())):
             for key in controller.keys(table, change):
-                self._enqueue(index, key)
+                self._enqueue(index, key, controller.rank_of(table, change))
 
-    def _enqueue(self, index: int, key: Key) -> None:
-        if (index, key) in self._queued:
+    def _enqueue(self, index: int, key: Key, rank: int) -> None:
+        """Queues a key once; a more urgent reason moves it forward."""
+        held = self._queued.get((index, key))
+        if held is not None and held <= rank:
             return
-        self._queued.add((index, key))
-        heapq.heappush(self._queue, (self._controllers[index].rank, next(self._order), index, key))
+        self._queued[index, key] = rank
+        heapq.heappush(self._queue, (rank, next(self._order), index, key))
         self._wake.set()
 
     def _later(self, index: int, key: Key, seconds: float) -> None:
@@ -119,11 +142,13 @@ class ControllerManager:
             at, _, index, key = heapq.heappop(self._timers)
             if self._due.get((index, key)) == at:
                 del self._due[index, key]
-                self._enqueue(index, key)
+                self._enqueue(index, key, self._controllers[index].rank)
 
     def _step(self) -> None:
-        _, _, index, key = heapq.heappop(self._queue)
-        self._queued.discard((index, key))
+        rank, _, index, key = heapq.heappop(self._queue)
+        if self._queued.get((index, key)) != rank:
+            return
+        del self._queued[index, key]
         controller = self._controllers[index]
         try:
             again = controller.sync(key)

@@ -9,8 +9,11 @@ from delegate.simulator.controllers.base import Controller, Key, condition_of, i
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.registry import Registry
 from delegate.simulator.store import Change, StorageKey, Stored
+from delegate.simulator.storing import Options
+from delegate.simulator.writes import Write
 
 PODS: StorageKey = ("", "pods")
+KUBELET = "kubelet"
 HOST = "127.0.0.1"
 IMAGE_ID = "sha256:0"
 STOP_SECONDS = 0.1
@@ -96,7 +99,7 @@ class PodController(Controller):
         if behavior in ("never-ready", "hang"):
             return self._start(stored, ready=behavior == "hang" and left <= 0) if left <= 0 or not status.get("startTime") else left
         if not status.get("startTime"):
-            return self._start(stored, ready=True)
+            return self._start(stored, ready=False)
         if left > 0:
             return left
         self._end(stored, failed=behavior == "fail")
@@ -188,7 +191,9 @@ class PodController(Controller):
         self._write(stored, status)
 
     def _write(self, stored: Stored, status: JsonObject) -> None:
-        body = stored.copy()
-        body["status"] = status
-        if body["status"] != stored.body.get("status"):
-            self.store.commit(PODS, "MODIFIED", stored.namespace, stored.name, body)
+        """As the kubelet writes it: through the status subresource, in its own name."""
+        if status != stored.body.get("status"):
+            body = stored.copy()
+            body["status"] = status
+            options = Options(manager=KUBELET, subresource="status")
+            Write(self.registry, self.resource("", "Pod"), stored.namespace, stored.name, options=options).replace(body)

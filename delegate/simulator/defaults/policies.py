@@ -52,6 +52,19 @@ def _webhooks(body: JsonObject) -> None:
             rule.setdefault("scope", "*")
 
 
+def _admission_policy(body: JsonObject) -> None:
+    spec = body["spec"]
+    if body.get("kind") == "ValidatingAdmissionPolicy":
+        spec.setdefault("failurePolicy", "Fail")
+    resources = spec.get("matchConstraints") or spec.get("matchResources")
+    if resources is not None:
+        resources.setdefault("matchPolicy", "Equivalent")
+        resources.setdefault("namespaceSelector", {})
+        resources.setdefault("objectSelector", {})
+        for rule in resources.get("resourceRules", ()):
+            rule.setdefault("scope", "*")
+
+
 def _priority_class(body: JsonObject) -> None:
     body.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
@@ -99,6 +112,8 @@ TABLE = {
     ("autoscaling", "HorizontalPodAutoscaler"): _autoscaler,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _admission_policy,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _admission_policy,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("apiregistration.k8s.io", "APIService"): _api_service,
