@@ -12,8 +12,8 @@ from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.stopping import StopSignal
-from delegate.engine.tasks.sync import Parts
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resources import JsonObject

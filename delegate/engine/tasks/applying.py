@@ -44,6 +44,10 @@ _HASTY = (SchemaError, InvalidError, UnknownKindError)
 _WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
 
 
+BetweenWaves = Callable[[Stage | None, Stage | None], Awaitable[None]]
+"""Awaited before each wave, with the one before it and itself; before what comes after all waves, with None."""
+
+
 class Applier:
     """Applies findings. `on_written` hears of each object that was written, `on_failed` of each that could not be."""
 
@@ -67,25 +71,21 @@ class Applier:
         self._on_failed = on_failed
         self._findings: dict[ResourceKey, Finding] = {}
 
-    async def apply_stages(
-        self, stages: tuple[Stage, ...], findings: Iterable[Finding], *, after_wave: Callable[[Stage], Awaitable[None]]
-    ) -> None:
-        """Writes all stages in order; `after_wave` is awaited after each wave that another stage follows.
-
-        Raises the faults of the first batch that has any; later ones are not begun.
-        """
+    async def apply_stages(self, stages: tuple[Stage, ...], findings: Iterable[Finding], *, between_waves: BetweenWaves) -> None:
+        """Writes all stages in order. Raises the faults of the first batch that has any; later ones are not begun."""
         self._findings = {finding.change.key: finding for finding in findings}
-        settled_rest = False
+        settled_rest, wave = False, None
         for position, stage in enumerate(stages):
             if stage.kind in _WAVES and not settled_rest:
                 settled_rest = True
                 await self._settle_deferred(stages[position:])
             elif stage.kind not in _WAVES:
                 await self._settle_deferred((stage,))
+            if stage.kind in _WAVES:
+                await between_waves(wave, stage if stage.kind is StageKind.WAVE else None)
+                wave = stage if stage.kind is StageKind.WAVE else None
             await self._apply_stage(stage)
             await self._pass_barrier(stage)
-            if stage.kind is StageKind.WAVE and position + 1 < len(stages):
-                await after_wave(stage)
 
     async def _settle_deferred(self, stages: tuple[Stage, ...]) -> None:
         """Dry-runs what had to wait for earlier stages, before anything of these is written."""

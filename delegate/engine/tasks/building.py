@@ -10,7 +10,8 @@ from delegate.engine.clusters.transport import ProxyFor
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.execution import Executor
-from delegate.engine.tasks.sync import Parts, SyncRun
+from delegate.engine.tasks.preparing import Parts
+from delegate.engine.tasks.sync import SyncRun
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task, TaskKind

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from delegate.model.applied import label_member
+from delegate.model.applied import label_member, manifest_hash
+from delegate.model.hooks import Hook, operation_of, take_hooks_apart
 from delegate.model.inventory import InventoryEntry, application_applyset_id, entry_of
 from delegate.model.normalization import normalize_manifests
 from delegate.model.resources import GroupKind, Manifest
@@ -19,7 +20,7 @@ _NAMESPACE = GroupKind("", "Namespace")
 class DesiredSet(msgspec.Struct, frozen=True):
     """`namespace` holds the records of the Application; `applyset` is the id that its members carry.
 
-    The manifests of the stages are labelled as members: they are what is hashed, dry-run and applied.
+    The manifests of the stages are labelled as members: they are what is hashed, dry-run and applied. Hooks are no members.
     """
 
     application: str
@@ -29,6 +30,7 @@ class DesiredSet(msgspec.Struct, frozen=True):
     stages: tuple[Stage, ...]
     defined_kinds: frozenset[GroupKind]
     notices: tuple[str, ...]
+    hooks: tuple[Hook, ...] = ()
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -38,6 +40,12 @@ class DesiredSet(msgspec.Struct, frozen=True):
     @property
     def manifests(self) -> tuple[Manifest, ...]:
         return tuple(manifest for stage in self.stages for manifest in stage.manifests)
+
+    @property
+    def content(self) -> str:
+        """What tells a sync of this set from one of another, hooks included."""
+        hashes = [manifest_hash(each.body) for each in (*self.manifests, *(hook.manifest for hook in self.hooks))]
+        return operation_of(hashes, self.application, self.revision)
 
     def entries(self) -> tuple[InventoryEntry, ...]:
         return tuple(entry_of(manifest, wave=stage.wave) for stage in self.stages for manifest in stage.manifests)
@@ -54,11 +62,16 @@ def prepare_desired(
 ) -> DesiredSet:
     """Raises every fault of the set at once, with file and line."""
     normalized = normalize_manifests(manifests)
-    named, naming_notices = _name_generated(normalized.manifests)
-    settled = settle_namespaces(named, scopes=scopes, destination_namespace=destination_namespace, unavailable_groups=unavailable_groups)
+    written = take_hooks_apart(normalized.manifests)
+    named, naming_notices = _name_generated(written.ordinary)
+    hooks = {id(hook.manifest): hook.manifest for hook in written.hooks}  # one manifest may be a hook of several phases
+    settled = settle_namespaces(
+        [*named, *hooks.values()], scopes=scopes, destination_namespace=destination_namespace, unavailable_groups=unavailable_groups
+    )
+    hooked = take_hooks_apart(settled.manifests)
     namespace = destination_namespace or LOCAL_NAMESPACE
     applyset = application_applyset_id(application, namespace)
-    members = [Manifest(label_member(manifest.body, applyset), manifest.origin) for manifest in settled.manifests]
+    members = [Manifest(label_member(manifest.body, applyset), manifest.origin) for manifest in hooked.ordinary]
     return DesiredSet(
         application=application,
         revision=revision,
@@ -66,7 +79,8 @@ def prepare_desired(
         applyset=applyset,
         stages=order_manifests(members),
         defined_kinds=frozenset(scopes_of_definitions(settled.manifests)),
-        notices=(*normalized.notices, *naming_notices, *settled.notices),
+        notices=(*normalized.notices, *written.notices, *naming_notices, *settled.notices),
+        hooks=hooked.hooks,
     )
 
 

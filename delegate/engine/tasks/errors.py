@@ -57,6 +57,11 @@ class PlanMismatchError(TaskError):
     category = Category.POLICY
 
 
+class HookFailedError(TaskError):
+    default_code = "dependency.hook_failed"
+    category = Category.DEPENDENCY
+
+
 class UnhealthyError(TaskError):
     default_code = "dependency.unhealthy"
     category = Category.DEPENDENCY

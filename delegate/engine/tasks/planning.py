@@ -19,6 +19,7 @@ from delegate.engine.tasks.observing import Observed, await_gone, observe_member
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, is_synced, manifest_hash, mark_state, our_entry, with_pending_mark
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
+from delegate.model.hooks import Hook, hook_body
 from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
 from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
@@ -81,6 +82,28 @@ class Planner:
         await self._observe(places)
         self._changing = self._changing_definitions()
         return await for_each(places, lambda place: self.plan_one(*place, known=True))
+
+    async def hook_faults(self) -> tuple[DelegateError, ...]:
+        """What the server has against the hooks of the set, found before anything is written. Call after `plan_all`."""
+        manifests = {id(hook.manifest): hook for hook in self._desired.hooks}
+        found = await for_each(manifests.values(), self._check_hook)
+        return tuple(error for error in found if error is not None)
+
+    async def _check_hook(self, hook: Hook) -> DelegateError | None:
+        if hook.manifest.namespace in self._missing_namespaces:
+            return None
+        body = hook_body(hook, self._desired.applyset, "check")
+        # Under a name of its own: the hook of an earlier sync may still be there, and is deleted before this one is created.
+        metadata = {**body["metadata"], "name": f"{body['metadata']['name'][:200]}-check"}
+        try:
+            await self._client.apply(await self.type_of(hook.manifest), {**body, "metadata": metadata}, dry_run=True)
+        except DelegateError as error:
+            if explain_deferral(refusal_of(error), hook.manifest, self._members, self._changing) is not None:
+                return None
+            error.file, error.line = hook.manifest.origin.file, hook.manifest.origin.line or None
+            error.object = str(hook.manifest.key)
+            return error
+        return None
 
     async def plan_owed(self, places: Sequence[Place]) -> list[Finding]:
         """Objects that were deferred, now that what they waited for should exist."""

@@ -8,6 +8,7 @@ import msgspec
 
 from delegate.engine.clusters.metering import RequestMeter
 from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.hooking import HookReport
 from delegate.foundation.errors import DelegateError
 from delegate.model.health.verdicts import Health, HealthStatus, worst_of
 from delegate.model.plan import Plan, PlannedChange, describe_summary, result_of, summarize
@@ -34,6 +35,7 @@ class Report:
         self._task = task
         self._context = context
         self._resources: dict[ResourceKey, ResourceResult] = {}
+        self._hooks: dict[tuple[ResourceKey, str], ResourceResult] = {}
         self._done: set[ResourceKey] = set()
         self._notices: dict[str, None] = {}
         self._seconds: dict[str, float] = {}
@@ -66,6 +68,18 @@ class Report:
     def done(self, change: PlannedChange) -> None:
         self._done.add(change.key)
         self._resources[change.key] = result_of(change)
+
+    def hook(self, report: HookReport) -> None:
+        hook = report.hook
+        self._hooks[(report.key, hook.phase.value)] = ResourceResult(
+            *report.key,
+            action=Action.FAILED if report.error else Action.CREATED,
+            phase=hook.phase.value,
+            wave=hook.wave,
+            health=report.health or Health(HealthStatus.PROGRESSING),
+            origin=str(hook.manifest.origin),
+            error=describe_error(report.error)[0] if report.error else None,
+        )
 
     def failed(self, key: ResourceKey, error: DelegateError) -> None:
         before = self._resources.get(key) or ResourceResult(*key, action=Action.FAILED)
@@ -100,10 +114,11 @@ class Report:
         }
 
     def result(self, outcome: Outcome, errors: tuple[ErrorDetail, ...] = (), message: str = "") -> TaskResult:
-        resources = tuple(self._resources.values())
+        members = tuple(self._resources.values())
+        resources = (*members, *self._hooks.values())
         summary = summarize(resource.action for resource in resources)
         words = describe_summary(summary) if resources else ""
-        judged = [resource.health.status for resource in resources if resource.action is not Action.PRUNED]
+        judged = [resource.health.status for resource in members if resource.action is not Action.PRUNED]
         known = [status for status in judged if status is not HealthStatus.UNKNOWN]
         return TaskResult(
             task=self._context.task_id,

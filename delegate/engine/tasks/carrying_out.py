@@ -1,0 +1,231 @@
+"""Everything of a sync that changes the cluster, under the Application's Lease: hooks, apply, wait, prune, and the record of it.
+
+    namespace of the records -> Lease -> intended inventory -> PreSync hooks -> stages, Sync hooks with their waves
+    -> wait until healthy -> PostSync hooks -> confirmed inventory -> prune -> confirmed again
+
+Whatever it ends at, the next attempt of the same set goes on from there: the inventory is unconfirmed until the last hook.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+
+import msgspec
+
+from delegate.engine.clusters.errors import AlreadyExistsError
+from delegate.engine.records.errors import LeaseLostError
+from delegate.engine.records.inventories import InventoryStore, StoredInventory
+from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.applying import Applier
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.errors import HealthTimeoutError
+from delegate.engine.tasks.hooking import HookRunner
+from delegate.engine.tasks.planning import Finding
+from delegate.engine.tasks.preparing import NAMESPACE_TYPE, Ground
+from delegate.engine.tasks.pruning import Pruner
+from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.waiting import HealthWait, Target
+from delegate.foundation.errors import DelegateError
+from delegate.foundation.quantities import parse_duration
+from delegate.model.applied import Mark, with_mark
+from delegate.model.errors import raise_all
+from delegate.model.hooks import Hook, Phase
+from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, confirmed, intended
+from delegate.model.plan import PlannedChange
+from delegate.model.resources import JsonObject, Manifest, ResourceKey
+from delegate.model.tasks import Task
+from delegate.model.waves import Stage
+
+_PRUNE_SECONDS = 60.0
+
+
+class Carrier:
+    """Carries out what one attempt has prepared. `message` is what a success has to say beyond its numbers."""
+
+    def __init__(self, task: Task, context: AttemptContext, report: Report, *, lease_seconds: int) -> None:
+        self._options = task.options
+        self._context = context
+        self._report = report
+        self._lease_seconds = lease_seconds
+        self._applied: dict[ResourceKey, InventoryEntry] = {}
+        self._generations: dict[ResourceKey, int] = {}
+        self.message = ""
+
+    async def write(self, ground: Ground) -> None:
+        """From the first write to the confirmed inventory."""
+        desired = ground.desired
+        await self._make_place_for_records(ground)
+        store = InventoryStore(ground.client, desired.application, desired.namespace)
+        async with hold_lease(
+            ground.client,
+            desired.application,
+            desired.namespace,
+            holder=self._context.attempt_id,
+            fence_floor=ground.stored.inventory.fence,
+            seconds=self._lease_seconds,
+        ) as lease:
+            self._report.began_writing = True
+            operation = _operation(ground.stored.inventory, desired.content, lease.fence)
+            record = intended(
+                ground.stored.inventory, ground.entries(), fence=lease.fence, revision=self._report.revision, operation=operation
+            )
+            stored = await store.write(ground.stored, record)
+            hooks = self._hook_runner(ground, lease, operation)
+            try:
+                healthy = await self._run_phases(ground, lease, hooks)
+            except LeaseLostError:
+                raise
+            except DelegateError:
+                await self._run_hooks(hooks, self._hooks_of(ground, Phase.SYNC_FAIL))
+                raise
+            finally:
+                await hooks.clean_up()
+            stored = await store.write(stored, confirmed(stored.inventory, self._applied.values(), ground.leftovers.gone))
+            if healthy and self._options.prune and ground.leftovers.prunes:
+                await self._prune(ground, lease, store, stored)
+
+    async def wait(self, ground: Ground) -> bool:
+        """Whether everything is healthy; without `wait` one look is taken and the answer is whatever it is."""
+        wait = self._health_wait(ground, ground.desired.manifests)
+        with self._report.timed("wait"):
+            if not self._options.wait:
+                await wait.look()
+                return True
+            try:
+                async with self._context.parked():
+                    await wait.run(self._wait_deadline())
+            except HealthTimeoutError as error:
+                if self._options.fail_if_times_out:
+                    raise
+                self.message = error.message
+                return False
+            self._report.notice([f"{key} has no address yet; that is not waited for" for key in wait.unaddressed])
+        return True
+
+    async def _make_place_for_records(self, ground: Ground) -> None:
+        """Creates the namespace of the records where the set brings it or the task asks for it: nothing can be recorded before."""
+        name = ground.desired.namespace
+        if ground.creates_namespace:
+            self._report.began_writing = True
+            with contextlib.suppress(AlreadyExistsError):
+                await ground.client.create(NAMESPACE_TYPE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            return
+        for position, finding in enumerate(ground.findings):
+            change = finding.change
+            if change.key == ResourceKey("", "Namespace", "", name) and change.writes and not change.uid:
+                assert change.manifest is not None
+                self._report.began_writing = True
+                body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
+                answer = await ground.client.apply(NAMESPACE_TYPE, body)
+                self._written(change, answer)
+                ground.findings[position] = Finding(msgspec.structs.replace(change, writes=False, uid=answer["metadata"]["uid"]))
+
+    # Phases
+
+    async def _run_phases(self, ground: Ground, lease: WriteLease, hooks: HookRunner) -> bool:
+        await self._run_hooks(hooks, self._hooks_of(ground, Phase.PRE_SYNC))
+        await self._apply(ground, lease, hooks)
+        after = self._hooks_of(ground, Phase.POST_SYNC)
+        healthy = await self.wait(ground)
+        if after and not (healthy and self._options.wait):
+            self._report.notice(["PostSync hooks are not run: they need everything to be healthy, and that was not waited for"])
+        else:
+            await self._run_hooks(hooks, after)
+        return healthy
+
+    async def _apply(self, ground: Ground, lease: WriteLease, hooks: HookRunner) -> None:
+        applier = Applier(
+            ground.client,
+            ground.cluster.discovery,
+            ground.planner,
+            lease,
+            force=self._options.force,
+            on_written=self._written,
+            on_failed=lambda change, error: self._report.failed(change.key, error),
+        )
+        owed = list(self._hooks_of(ground, Phase.SYNC))
+
+        async def between_waves(before: Stage | None, after: Stage | None) -> None:
+            due = [hook for hook in owed if after is None or hook.wave < after.wave]
+            owed[:] = [hook for hook in owed if hook not in due]
+            await self._run_hooks(hooks, due)
+            if before is not None:
+                with self._report.timed("wait"):
+                    await self._health_wait(ground, before.manifests).run(self._wait_deadline())
+
+        with self._report.timed("apply"):
+            await applier.apply_stages(ground.desired.stages, ground.findings, between_waves=between_waves)
+            await self._run_hooks(hooks, owed)
+
+    def _hook_runner(self, ground: Ground, lease: WriteLease, operation: str) -> HookRunner:
+        return HookRunner(
+            ground.client,
+            ground.cluster.discovery,
+            lease,
+            applyset=ground.desired.applyset,
+            operation=operation,
+            on_report=self._report.hook,
+        )
+
+    async def _run_hooks(self, hooks: HookRunner, due: Iterable[Hook]) -> None:
+        due = list(due)
+        if due:
+            with self._report.timed("hooks"):
+                async with self._context.parked():
+                    await hooks.run(due, self._wait_deadline())
+
+    @staticmethod
+    def _hooks_of(ground: Ground, phase: Phase) -> tuple[Hook, ...]:
+        return tuple(hook for hook in ground.desired.hooks if hook.phase is phase)
+
+    def _written(self, change: PlannedChange, answer: JsonObject) -> None:
+        metadata = answer.get("metadata") or {}
+        key, uid = change.key, str(metadata.get("uid") or change.uid)
+        self._applied[key] = InventoryEntry(key.group, key.kind, key.namespace, key.name, change.version, uid, change.wave)
+        if metadata.get("generation"):
+            self._generations[key] = int(metadata["generation"])
+        if answer:
+            self._report.done(change)
+            self._context.report("object.written", {"object": str(key), "action": change.action.value})
+
+    def _health_wait(self, ground: Ground, manifests: tuple[Manifest, ...]) -> HealthWait:
+        types = ground.planner.types
+        targets = [
+            Target(manifest.key, types[(manifest.group_kind, manifest.version)], self._generations.get(manifest.key))
+            for manifest in manifests
+            if (manifest.group_kind, manifest.version) in types
+        ]
+        return HealthWait(
+            ground.client,
+            ground.desired.applyset,
+            targets,
+            fail_fast_after=parse_duration(self._options.fail_fast_after),
+            on_health=self._report.health,
+        )
+
+    async def _prune(self, ground: Ground, lease: WriteLease, store: InventoryStore, stored: StoredInventory) -> None:
+        gone: list[ResourceKey] = []
+
+        def on_gone(change: PlannedChange) -> None:
+            gone.append(change.key)
+            self._report.done(change)
+            self._context.report("object.pruned", {"object": str(change.key)})
+
+        with self._report.timed("prune"):
+            deadline = min(self._wait_deadline(), asyncio.get_running_loop().time() + _PRUNE_SECONDS)
+            survivors = await Pruner(ground.client, ground.leftovers, lease, on_gone=on_gone).prune(deadline)
+            for key, error in survivors.items():
+                self._report.failed(key, error)
+            await store.write(stored, confirmed(stored.inventory, (), gone))
+            raise_all(list(survivors.values()))
+
+    def _wait_deadline(self) -> float:
+        """A little before the attempt's own, so that a wait that runs out can still say what it waited for."""
+        left = max(0.1, self._context.deadline - asyncio.get_running_loop().time())
+        return self._context.deadline - min(2.0, left * 0.1)
+
+
+def _operation(previous: Inventory, content: str, fence: int) -> str:
+    """The name of this sync: that of an earlier attempt which died at the same set, or a new one."""
+    goes_on = previous.state is InventoryState.INTENDED and previous.operation.partition("-")[0] == content
+    return previous.operation if goes_on else f"{content}-{fence}"

@@ -1,0 +1,228 @@
+"""Everything of a sync that touches nothing: resolve, render, look at the cluster, plan, and say no.
+
+What comes out is a `Ground` to stand on for whoever writes, and a plan that went through the gate.
+"""
+
+import asyncio
+
+import msgspec
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import ForbiddenError, NamespaceNotFoundError, NotFoundError
+from delegate.engine.clusters.registry import Cluster, ClusterRegistry
+from delegate.engine.records.inventories import InventoryStore, StoredInventory
+from delegate.engine.sources.manifests import Rendered, Sources
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.desired import DesiredSet, prepare_desired
+from delegate.engine.tasks.errors import EmptyRenderError, PlanMismatchError, UnsupportedTaskError
+from delegate.engine.tasks.observing import await_gone
+from delegate.engine.tasks.planning import Finding, Planner
+from delegate.engine.tasks.pruning import Leftovers, find_leftovers
+from delegate.engine.tasks.reports import Report
+from delegate.foundation.errors import DelegateError, flatten
+from delegate.foundation.lifecycle.retrying import Retrying
+from delegate.foundation.quantities import parse_duration
+from delegate.model.errors import raise_all
+from delegate.model.inventory import InventoryEntry, to_prune
+from delegate.model.leases import LEASE_SECONDS
+from delegate.model.plan import Plan, plan_hash
+from delegate.model.resources import ResourceKey, ResourceType
+from delegate.model.tasks import SyncSpec, Task, TaskKind
+
+NAMESPACE_TYPE = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
+_CREATE_NAMESPACE = "CreateNamespace=true"
+_KNOWN_SYNC_OPTIONS = frozenset({_CREATE_NAMESPACE, "CreateNamespace=false", "ServerSideApply=true", "PruneLast=true"})
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What a run works with; shared by all runs of a process.
+
+    `retrying` holds unless the task says otherwise. `lease_seconds`: how long a dead attempt keeps the next one from writing.
+    """
+
+    sources: Sources
+    clusters: ClusterRegistry
+    retrying: Retrying
+    lease_seconds: int = LEASE_SECONDS
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What was found out before the first write. `creates_namespace`: the destination is missing, and ours to create."""
+
+    cluster: Cluster
+    client: ApiClient
+    desired: DesiredSet
+    planner: Planner
+    findings: list[Finding]
+    stored: StoredInventory
+    leftovers: Leftovers
+    creates_namespace: bool
+    hook_faults: tuple[DelegateError, ...] = ()
+
+    def entries(self) -> tuple[InventoryEntry, ...]:
+        """All that is wanted, with the uids of what exists."""
+        uids = {finding.change.key: finding.change.uid for finding in self.findings}
+        return tuple(msgspec.structs.replace(entry, uid=uids.get(entry.key, "")) for entry in self.desired.entries())
+
+
+def refuse_unsupported(task: Task, spec: SyncSpec) -> None:
+    """Raises where a task asks for what this version does not do: better no answer than another one."""
+    asked = [
+        ("options.resources", "the whole set is synced", bool(task.options.resources)),
+        ("options.replace", "objects are applied in place", task.options.replace),
+    ]
+    asked += [
+        (f"the sync option {option!r}", "objects are applied in place", option not in _KNOWN_SYNC_OPTIONS)
+        for option in spec.sync_policy.sync_options
+    ]
+    raise_all(
+        [
+            UnsupportedTaskError(f"{what} is not done by this version", hint=f"leave it out: {instead}")
+            for what, instead, wanted in asked
+            if wanted
+        ]
+    )
+
+
+class Preparation:
+    """Prepares one attempt."""
+
+    def __init__(self, task: Task, spec: SyncSpec, context: AttemptContext, parts: Parts, report: Report) -> None:
+        self._task = task
+        self._spec = spec
+        self._context = context
+        self._parts = parts
+        self._report = report
+
+    @property
+    def only_shows(self) -> bool:
+        return self._task.kind is TaskKind.DIFF or self._task.options.dry_run
+
+    async def prepare(self) -> Ground:
+        """Raises every fault of the source or of the set as a whole; those of single objects are findings."""
+        source, report = self._spec.source, self._report
+        with report.timed("resolve"):
+            revision = await self._parts.sources.resolve(source, timeout=self._left())
+            report.revision = revision.revision
+            self._context.report("source.resolved", {"revision": revision.revision})
+        with report.timed("render"):
+            rendered = await self._parts.sources.render(source, revision, timeout=self._left())
+            report.notice(rendered.notices)
+        with report.timed("plan"):
+            cluster = await self._parts.clusters.open(self._task.destination)
+            report.cluster = cluster.uid
+            return await self._look(cluster, rendered)
+
+    async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
+        client = cluster.client.viewed(meter=self._report.meter, policy=self._retrying())
+        desired = await self._desire(cluster, rendered)
+        self._report.notice(desired.notices)
+        creates = await self._check_namespace(cluster.name, client, desired)
+        stored = await InventoryStore(client, desired.application, desired.namespace).read()
+        created = desired.namespace if creates else ""
+        planner = Planner(client, cluster.discovery, desired, force=self._task.options.force, created_namespace=created)
+        findings = await planner.plan_all()
+        faults = await planner.hook_faults()
+        ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, faults)
+        stale = to_prune(stored.inventory, ground.entries())
+        if not stale:
+            return ground
+        leftovers = await find_leftovers(client, cluster.discovery, desired.applyset, stale)
+        return msgspec.structs.replace(ground, leftovers=leftovers)
+
+    def gate(self, ground: Ground) -> Plan:
+        """The plan, or every reason why it must not be carried out."""
+        prunes = ground.leftovers.prunes if self._task.options.prune else ()
+        plan = Plan(
+            application=ground.desired.application,
+            revision=self._report.revision,
+            items=tuple(finding.change for finding in ground.findings),
+            prunes=prunes,
+        )
+        self._report.planned((*plan.items, *plan.prunes))
+        self._report.plan_hash = plan_hash(plan)
+        self._report.notice(_notices(ground))
+        faults = [finding.error for finding in ground.findings if finding.error is not None]
+        raise_all(_distinct([*faults, *ground.hook_faults]))
+        approved = self._task.approved_plan
+        if approved and approved != self._report.plan_hash:
+            raise PlanMismatchError(
+                f"the plan {self._report.plan_hash} is not the approved one, {approved}",
+                hint="look at the difference again and approve the new plan",
+            )
+        if prunes and not ground.desired.manifests and not self._task.options.force:
+            raise EmptyRenderError(
+                f"the source renders no object, and {len(prunes)} would be pruned",
+                hint="check path and revision; to take everything away, sync once with options {prune: true, force: true}",
+            )
+        return plan
+
+    async def _desire(self, cluster: Cluster, rendered: Rendered) -> DesiredSet:
+        scopes = await cluster.discovery.scopes()
+        unavailable = await cluster.discovery.unavailable_groups()
+        # Some thousand objects take some hundred milliseconds of hashing: not on the loop.
+        return await asyncio.to_thread(
+            prepare_desired,
+            rendered.manifests,
+            application=self._task.application,
+            revision=rendered.revision,
+            destination_namespace=self._task.destination.namespace,
+            scopes=scopes,
+            unavailable_groups=unavailable,
+        )
+
+    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
+        """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing.
+
+        One that is just being deleted is waited for: nothing can be created in it, and its records go with it.
+        """
+        key = ResourceKey("", "Namespace", "", desired.namespace)
+        try:
+            found = await client.get_metadata(NAMESPACE_TYPE, "", key.name)
+            if not found["metadata"].get("deletionTimestamp") or self.only_shows:
+                return False
+            await await_gone(client, NAMESPACE_TYPE, key)
+        except NotFoundError:
+            pass
+        except ForbiddenError:
+            return False  # who may not read it may still write into it; the dry run tells
+        if key.name in desired.namespaces:
+            return False
+        if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
+            return True
+        raise NamespaceNotFoundError(
+            f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
+            hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
+            object=str(key),
+            code="input.namespace_not_found",
+        )
+
+    def _retrying(self) -> Retrying:
+        retry = self._task.retry
+        longest = parse_duration(retry.max_retry_duration) if retry.max_retry_duration else None
+        return self._parts.retrying.overridden(
+            max_attempts=retry.max_attempts, base_ms=retry.base_ms, max_ms=retry.max_ms, max_duration_seconds=longest
+        )
+
+    def _left(self) -> float:
+        return max(0.1, self._context.deadline - asyncio.get_running_loop().time())
+
+
+def _notices(ground: Ground) -> list[str]:
+    taken = [finding for finding in ground.findings if finding.taken_from]
+    notices = [*ground.leftovers.notices]
+    notices += [f"{finding.change.key}: fields are taken back from {', '.join(finding.taken_from)}" for finding in taken]
+    notices += [f"runs the {hook.phase} hook {hook.manifest.key} when something is written" for hook in ground.desired.hooks]
+    if ground.creates_namespace:
+        namespace = ground.desired.namespace
+        notices.append(f"the namespace {namespace!r} is created first; the Application does not own it and never prunes it")
+    return notices
+
+
+def _distinct(errors: list[DelegateError]) -> list[DelegateError]:
+    """The faults of a plan, each said once: a missing namespace is one fault, not one for each object in it."""
+    seen: dict[tuple[str, str], DelegateError] = {}
+    for error in errors:
+        for each in flatten(error):
+            seen.setdefault((each.code, each.message), each)
+    return list(seen.values())
