@@ -126,11 +126,13 @@ class Courier:
 
         For the end of the process: a pod's disk may go with it. Bound it by a timeout.
         """
+        if self._bucket is None:
+            return not self._letters.entries
         loop = asyncio.get_running_loop()
         failing_since: float | None = None
         while self._ready or self._flying or any(not each.apart for each in self._later):
             failing_since = (failing_since or loop.time()) if self._failures else None
-            if self._bucket is None or (failing_since is not None and loop.time() - failing_since >= unusable_seconds):
+            if failing_since is not None and loop.time() - failing_since >= unusable_seconds:
                 return False
             await asyncio.sleep(0.02)
         return True

@@ -111,22 +111,23 @@ def list_letters(directory: Path, selection: Selection, now: dt.datetime) -> lis
 
 def find_letter(directory: Path, beginning: str) -> Letter:
     """The letter whose id begins so, whole. Raises LetterNotFoundError, LetterDamagedError, SpoolUnusableError."""
-    found: dict[str, list[Letter]] = {}
+    of_whole: dict[str, list[Entry]] = {}
+    meant: set[str] = set()
     for entry, letter, error in _letters(directory):
-        if letter is None and error is not None and entry.id.startswith(beginning):
+        if error is not None and entry.id.startswith(beginning):
             raise error
-        if letter is not None:
-            for name in {entry.id, letter.part.letter if letter.part else entry.id}:
-                if name.startswith(beginning):
-                    found.setdefault(letter.part.letter if letter.part else name, []).append(letter)
-    if not found:
+        whole = letter.part.letter if letter is not None and letter.part is not None else entry.id
+        of_whole.setdefault(whole, []).append(entry)
+        if entry.id.startswith(beginning) or whole.startswith(beginning):
+            meant.add(whole)
+    if not meant:
         raise LetterNotFoundError(
             f"no dead letter in {directory} has an id that begins with {beginning!r}",
             hint="`delegate dlq list` names those that are there; sent ones are in the bucket (--bucket)",
         )
-    if len(found) > 1:
-        raise LetterNotFoundError(f"{beginning!r} begins the ids of {len(found)} dead letters", hint="give more of the id")
-    letters = next(iter(found.values()))
+    if len(meant) > 1:
+        raise LetterNotFoundError(f"{beginning!r} begins the ids of {len(meant)} dead letters", hint="give more of the id")
+    letters = [read(_body(directory, entry)) for entry in of_whole[meant.pop()]]
     return join(letters) if letters[0].part is not None else letters[0]
 
 
@@ -208,11 +209,9 @@ def _letters(directory: Path) -> Iterator[tuple[Entry, Letter | None, LetterDama
     entries = sorted(entry for entry in (entry_of(*each) for each in _files(directory)) if entry is not None)
     for entry in entries:
         try:
-            body = Disk().read(directory / entry.name)
-        except FileNotFoundError:
+            body = _body(directory, entry)
+        except LetterNotFoundError:
             continue  # sent meanwhile
-        except OSError as error:
-            raise explain_spool_fault(directory, error) from error
         if hashlib.sha256(body).hexdigest() != entry.sha256:
             yield entry, None, LetterDamagedError("its bytes are not those that its name tells", file=entry.name)
             continue
@@ -222,6 +221,15 @@ def _letters(directory: Path) -> Iterator[tuple[Entry, Letter | None, LetterDama
             yield entry, None, error
         else:
             yield entry, letter, None
+
+
+def _body(directory: Path, entry: Entry) -> bytes:
+    try:
+        return Disk().read(directory / entry.name)
+    except FileNotFoundError as error:
+        raise LetterNotFoundError(f"the dead letter {entry.id} has left the spool", hint="it may be in the bucket (--bucket)") from error
+    except OSError as error:
+        raise explain_spool_fault(directory, error) from error
 
 
 def _files(directory: Path) -> list[Found]:

@@ -84,11 +84,11 @@ class Spool:
             return self._fault
         index, limits = self._index, self.limits
         held = index.bytes - index.yielding_bytes + self._damaged_bytes
-        if held > limits.bytes - limits.bytes // _RESERVE:
+        if held > limits.bytes - max(1, limits.bytes // _RESERVE):
             damaged = f", {self._damaged_bytes} of them in {self.directory / DAMAGED}" if self._damaged_bytes else ""
             return f"the dead-letter spool {self.directory} holds {held} bytes{damaged}; its limit is {limits.bytes}"
         count = len(index) - index.yielding
-        if count > limits.entries - limits.entries // _RESERVE:
+        if count > limits.entries - max(1, limits.entries // _RESERVE):
             return f"the dead-letter spool {self.directory} holds {count} letters; its limit is {limits.entries}"
         return ""
 
