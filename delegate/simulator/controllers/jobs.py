@@ -70,7 +70,7 @@ class JobController(Controller):
         """Deletes a finished Job when its time to live is over."""
         seconds = stored.body["spec"].get("ttlSecondsAfterFinished")
         finish = _finish_of(stored.body)
-        if seconds is None or finish is None:
+        if seconds is None or finish is None or stored.body["metadata"].get("deletionTimestamp"):
             return None
         left = float(seconds) - self.seconds_since(finish["lastTransitionTime"])
         if left > 0:
