@@ -132,6 +132,10 @@ async def test_a_revision_of_a_repository_is_synced(bench: Bench, tmp_path: Path
     assert at_revision.document["summary"]["created"] == 3
     assert at_revision.document["resources"][0]["origin"].startswith("shop/web.yaml:")
 
+    absent = await bench.run("sync", str(shop), "--revision", "absent")
+    assert absent.code == 2
+    assert "has no branch or tag 'absent'" in absent.stderr
+
     as_it_stands = await bench.run("sync", str(shop), "-o", "json")
     assert as_it_stands.document["summary"] == at_revision.document["summary"] | {"created": 1, "unchanged": 3}
 
