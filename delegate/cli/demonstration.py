@@ -8,7 +8,7 @@ import click
 from delegate.cli.exits import ExitCode
 from delegate.cli.extras import require_extra
 from delegate.cli.loops import run_async
-from delegate.cli.options import with_settings
+from delegate.cli.options import ALL_BUT_LOGS, with_settings
 from delegate.cli.outputs import Output
 from delegate.cli.progress import STEP_WORDS, shown_progress
 from delegate.cli.results import echo, show_result
@@ -51,7 +51,7 @@ class SpokenNarrator:
 @click.command()
 @click.option("--once", is_flag=True, help="Ends by itself: with 0 when all of it worked.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Of the manager's page; by default any free one.")
-@with_settings(LocalSettings)
+@with_settings(LocalSettings, without=ALL_BUT_LOGS)
 def demo(*, once: bool, port: int, loaded: Loaded[LocalSettings]) -> ExitCode:
     """The whole story on this machine: a manager, a delegate, a simulated cluster and a Git repository.
 

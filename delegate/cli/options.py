@@ -18,9 +18,12 @@ from delegate.cli.outputs import Output
 from delegate.cli.streams import LateStandardError
 from delegate.foundation.settings.declarations import Setting, declared_in
 from delegate.foundation.settings.loading import Loaded, SettingsWarning, load
+from delegate.foundation.settings.programs import LocalSettings
 from delegate.foundation.settings.sections import LocalLogging, Logging
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+ALL_BUT_LOGS = frozenset(declared_in(LocalSettings)) - {"log_level", "log_format"}
+"""For commands of people that touch no cluster of theirs: what else could be set means nothing to them."""
 _PREFIX = "setting__"
 
 

@@ -10,7 +10,7 @@ import click
 from delegate.cli.exits import ExitCode
 from delegate.cli.extras import require_extra
 from delegate.cli.loops import run_async
-from delegate.cli.options import with_settings
+from delegate.cli.options import ALL_BUT_LOGS, with_settings
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.lifecycle.signals import stop_on_signals
 from delegate.foundation.lifecycle.stops import StopRequests
@@ -31,7 +31,7 @@ class SimulatorStartError(DelegateError):
 @click.option("--admin-token", metavar="T", help="Token of the administrator; by default a random one.")
 @click.option("--limited-token", metavar="T", help="Token of a user who may do what role bindings give; by default a random one.")
 @click.option("--tls", is_flag=True, help="Serves https, with a certificate of its own that the kubeconfig trusts.")
-@with_settings(LocalSettings)
+@with_settings(LocalSettings, without=ALL_BUT_LOGS)
 def simulator(
     *,
     port: int,
