@@ -105,7 +105,7 @@ async def test_a_namespace_is_created_only_if_asked_for(bench: Bench, tmp_path: 
     shop = write_shop(tmp_path)
 
     refused = await bench.run("sync", str(shop), "-n", "shop")
-    assert refused.code != 0
+    assert refused.code == 2
     assert "the namespace 'shop' doesn't exist in cluster 'simulator'" in refused.stderr
     assert "--create-namespace" in refused.stderr
     assert bench.simulator.requests.writes() == 0

@@ -2,6 +2,7 @@
 
 TaskError
 ├── UnsupportedTaskError    a kind or an option that this delegate doesn't do
+├── MissingNamespaceError   a destination namespace that isn't there and isn't to be created
 ├── EmptyRenderError        a source that renders nothing, where everything would be pruned
 ├── OwnedElsewhereError     an object that another Application owns
 ├── KindUnavailableError    a kind that the cluster doesn't serve
@@ -22,6 +23,11 @@ class TaskError(DelegateError):
 
 class UnsupportedTaskError(TaskError):
     default_code = "input.unsupported"
+    category = Category.INPUT
+
+
+class MissingNamespaceError(TaskError):
+    default_code = "input.namespace_not_found"
     category = Category.INPUT
 
 

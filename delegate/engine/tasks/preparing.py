@@ -8,13 +8,13 @@ import asyncio
 import msgspec
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import ForbiddenError, NamespaceNotFoundError, NotFoundError
+from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.sources.manifests import Rendered, Sources
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import DesiredSet, prepare_desired
-from delegate.engine.tasks.errors import EmptyRenderError, PlanMismatchError, UnsupportedTaskError
+from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, UnsupportedTaskError
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Finding, Planner
 from delegate.engine.tasks.pruning import Leftovers, find_leftovers
@@ -190,11 +190,10 @@ class Preparation:
             return False
         if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
             return True
-        raise NamespaceNotFoundError(
+        raise MissingNamespaceError(
             f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
             hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
             object=str(key),
-            code="input.namespace_not_found",
         )
 
     def _retrying(self) -> Retrying:
