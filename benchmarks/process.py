@@ -26,6 +26,12 @@ class Sizes:
     idle_seconds: float
 
 
+@dataclass(frozen=True)
+class _Start:
+    seconds: float
+    cpu_seconds: float
+
+
 FULL = Sizes(starts=5, settle_seconds=5.0, idle_seconds=20.0)
 QUICK = Sizes(starts=1, settle_seconds=0.2, idle_seconds=0.5)
 
@@ -38,7 +44,7 @@ async def measure(directory: Path, *, quick: bool) -> Report:
         await cluster.hear("ready", within=_READY_SECONDS)
         circumstances = (load_average(),)
         token = await operator.create_token()
-        bare, first, again = list[float](), list[float](), list[float]()
+        bare, first, again = list[_Start](), list[_Start](), list[_Start]()
         for number in range(sizes.starts):
             settings = delegate_settings(directory / f"state-{number}", operator, token, kubeconfig=str(kubeconfig))
             bare.append(await _start_bare(operator))
@@ -47,30 +53,42 @@ async def measure(directory: Path, *, quick: bool) -> Report:
         settings = delegate_settings(directory / "idle", operator, token, kubeconfig=str(kubeconfig))
         idle = await _idle(operator, settings, sizes)
     soon = Target("value", at_most=1.0)
+
+    def seconds(starts: list[_Start]) -> list[float]:
+        return [each.seconds for each in starts]
+
+    def cpu(starts: list[_Start]) -> list[float]:
+        return [each.cpu_seconds for each in starts]
+
     return Report(
         subject="process",
         title=f"a delegate's process, median of {sizes.starts} starts; idle for {sizes.idle_seconds:g} s",
         circumstances=circumstances,
         figures=(
-            of_samples(f"{BARE}: start to first answer", bare, "s"),
-            of_samples("delegate: start to registered, enrolling", first, "s", against=BARE, base=bare, target=soon),
-            of_samples("delegate: start to registered, enrolled before", again, "s", against=BARE, base=bare, target=soon),
+            of_samples(f"{BARE}: start to first answer", seconds(bare), "s"),
+            of_samples("delegate: start to registered, enrolling", seconds(first), "s", against=BARE, base=seconds(bare), target=soon),
+            of_samples("  enrolled before", seconds(again), "s", against=BARE, base=seconds(bare), target=soon),
+            of_samples(f"{BARE}: CPU until then", cpu(bare), "s"),
+            of_samples("delegate: CPU until then", cpu(again), "s", against=BARE, base=cpu(bare)),
             *idle,
         ),
     )
 
 
-async def _start(settings: dict[str, str]) -> float:
-    """Seconds from the start of the process until its session is open."""
+async def _start(settings: dict[str, str]) -> _Start:
+    """From the start of the process until its session is open."""
     async with processes.running(["-m", "delegate", "run"], environment=settings, hears="stderr") as child:
-        _, at = await child.hear("session.opened", within=_READY_SECONDS)
-        return at - child.started_at
+        return await _started(child, "session.opened")
 
 
-async def _start_bare(operator: Operator) -> float:
+async def _start_bare(operator: Operator) -> _Start:
     async with processes.running(["-m", "benchmarks.standins", "waiting", operator.url + "/healthz"]) as child:
-        _, at = await child.hear("ready", within=_READY_SECONDS)
-        return at - child.started_at
+        return await _started(child, "ready")
+
+
+async def _started(child: processes.Child, event: str) -> _Start:
+    _, at = await child.hear(event, within=_READY_SECONDS)
+    return _Start(at - child.started_at, child.usage().cpu_seconds)
 
 
 async def _idle(operator: Operator, settings: dict[str, str], sizes: Sizes) -> list[Figure]:
