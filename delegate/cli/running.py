@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from delegate.cli.exits import ExitCode, exit_code_of_stop
+from delegate.cli.exits import ExitCode, exit_code_of_stop, faults_end_with
 from delegate.cli.loops import loop_factory
 from delegate.cli.options import with_settings
 from delegate.foundation.settings.loading import Loaded
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--exit-on-outdated", is_flag=True, help="Ends with 6 when the manager speaks no protocol version of this delegate's.")
+@faults_end_with(ExitCode.USAGE)
 @with_settings(DelegateSettings)
 def run(loaded: Loaded[DelegateSettings], exit_on_outdated: bool) -> ExitCode:
     """The daemon: takes tasks from a manager and does them.
