@@ -145,6 +145,16 @@ def redirect(location: str, status: int = 307) -> Fault:
     return fault
 
 
+def slow(then: Fault, seconds: float = 0.05) -> Fault:
+    """The fault, after a while: long enough that others which come meanwhile are seen beside it."""
+
+    async def fault(proxy: FaultyS3, request: web.Request, body: bytes) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return await then(proxy, request, body)
+
+    return fault
+
+
 async def frozen(proxy: FaultyS3, request: web.Request, body: bytes) -> web.StreamResponse:
     """No answer for as long as the client waits."""
     await asyncio.Event().wait()

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from delegate.daemon.deadletters.spool import SpoolLimits
 from delegate.foundation.lifecycle import Retrying
 from tests.daemon.deadletters.letters import letter, sealed
 from tests.daemon.waiting import eventually
-from tests.fakes.s3_server import FaultyS3, answered, cut, frozen
+from tests.fakes.s3_server import FaultyS3, answered, cut, frozen, slow
 
 QUICK = CourierRules(
     look_seconds=0.05, apart=Retrying(base_seconds=0.02, max_seconds=0.2), together=Retrying(base_seconds=0.02, max_seconds=0.05)
@@ -149,7 +149,7 @@ async def test_a_letter_that_seems_to_be_the_bucket_s_fault_stands_in_nobody_s_w
     for number in range(5):
         await desk.letters.put(letter(number))
 
-    async with running(desk.courier(SLOW_APART)):
+    async with running(desk.courier(replace(SLOW_APART, at_once=1))):
         await eventually(lambda: desk.letters.entries == 1)
 
     assert desk.endings.count("sent") == 4
@@ -159,7 +159,7 @@ async def test_a_bucket_that_is_away_is_asked_by_one_letter_at_a_time(s3: Faulty
     """Not by all of them at full speed. When it is back, all go, however long each had to wait by then."""
     for number in range(30):
         await desk.letters.put(letter(number))
-    s3.add(cut, times=10**6)
+    s3.add(slow(cut), times=10**6)
 
     async with running(desk.courier(SLOW_APART)) as courier:
         await eventually(lambda: desk.endings.count("failed") >= 8)
