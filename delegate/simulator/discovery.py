@@ -18,7 +18,7 @@ VERSION: JsonObject = {
     "emulationMinor": "36",
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.0",
+    "gitVersion": "v1.36.2",
     "gitCommit": "0000000000000000000000000000000000000000",
     "gitTreeState": "clean",
     "buildDate": "2026-04-22T00:00:00Z",

@@ -9,21 +9,23 @@ import structlog
 from aiohttp import web
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import deletions, discovery, faults, reads, reviews, scales, statuses, subresources, writes
-from delegate.simulator.authorization import ANONYMOUS, Authorizer, User, attributes_of, refusal
+from delegate.simulator import deletions, discovery, faults, openapi, protobufs, reads, reviews, scales, statuses, subresources, writes
+from delegate.simulator.authorization import ANONYMOUS, Attributes, Authorizer, User, attributes_of, plain_user, refusal
 from delegate.simulator.counters import Requests
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.faults import Faults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
-from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, read_yaml, truthy
+from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, truthy
 from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.watches import Watch
 from delegate.simulator.writes import Write
 
 log = structlog.get_logger()
 JSON = "application/json"
+TOKEN_HEADER = "Impersonate-Extra-Simulator-Token"  # noqa: S105  # the name of a header
+"""Where kubeconfigs for plain http carry the token: `as-user-extra: {simulator-token: [...]}`."""
 
 
 class Handlers:
@@ -36,6 +38,7 @@ class Handlers:
         self.requests = Requests()
         self.faults = Faults()
         self.lists = Lists(registry)
+        self._documents = openapi.Documents(registry)
         self.watches: set[Watch] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -76,14 +79,24 @@ class Handlers:
         return await self._resource(request, info, resource, user, fault)
 
     def _authenticate(self, request: web.BaseRequest) -> User:
+        """Who sends a request, and whom they act as. kubectl sends no bearer token over plain http, but impersonation headers."""
         header = request.headers.get("Authorization", "")
-        if not header:
-            return ANONYMOUS
         kind, _, token = header.partition(" ")
-        user = self.users.get(token.strip()) if kind.lower() == "bearer" else None
+        if not header:
+            token = request.headers.get(TOKEN_HEADER, "")
+        elif kind.lower() != "bearer":
+            raise statuses.unauthorized()
+        user = self.users.get(token.strip()) if token else ANONYMOUS
         if user is None:
             raise statuses.unauthorized()
-        return user
+        wanted = request.headers.get("Impersonate-User", "")
+        if not wanted or wanted == user.name:
+            return user
+        if not self.authorizer.allows(user, Attributes("impersonate", plural="users", name=wanted)):
+            why = f'User "{user.name}" cannot impersonate resource "users" in API group "" at the cluster scope'
+            raise statuses.forbidden("users", "", wanted, why)
+        groups = request.headers.getall("Impersonate-Group", [])
+        return plain_user(wanted, *groups)
 
     def _document(self, request: web.BaseRequest, info: RequestInfo) -> web.Response:
         path = info.path.rstrip("/") or "/"
@@ -100,6 +113,8 @@ class Handlers:
         if path == "/apis":
             return _json(discovery.groups(self.registry))
         parts = path.strip("/").split("/")
+        if parts[:2] == ["openapi", "v3"]:
+            return self._openapi(parts[2:])
         if parts[0] == "api" and len(parts) == 2 and self.registry.served("", parts[1]):
             return _json(discovery.resources(self.registry, "", parts[1]))
         if parts[0] == "apis" and len(parts) == 2 and self.registry.versions(parts[1]):
@@ -107,6 +122,15 @@ class Handlers:
         if parts[0] == "apis" and len(parts) == 3 and self.registry.served(parts[1], parts[2]):
             return _json(discovery.resources(self.registry, parts[1], parts[2]))
         raise statuses.page_not_found()
+
+    def _openapi(self, parts: list[str]) -> web.Response:
+        if not parts:
+            return _json(self._documents.index())
+        group, version = ("", parts[1]) if parts[0] == "api" and len(parts) == 2 else (parts[1], parts[2]) if len(parts) == 3 else ("", "")
+        document = self._documents.document(group, version)
+        if document is None:
+            raise statuses.page_not_found()
+        return _bytes(document)
 
     async def _resource(
         self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, fault: faults.Fault | None
@@ -198,10 +222,10 @@ class Handlers:
             user=user.name,
         )
         if info.verb == "create":
-            return self._create(resource, info, read_json(data), options, user)
+            return self._create(resource, info, _read(request.content_type, data), options, user)
         write = Write(self.registry, resource, info.namespace, info.name, options=options)
         if info.verb == "update":
-            return _replaced(write, read_json(data))
+            return _replaced(write, _read(request.content_type, data))
         if request.content_type == writes.APPLY_PATCH:
             if not query.get("fieldManager"):
                 cause = statuses.required("fieldManager", "is required for apply patch")
@@ -237,6 +261,11 @@ class Handlers:
             if selection.matches(writes.as_version(stored, resource)):
                 deletions.delete(self.registry, resource, stored.namespace, stored.name, options)
         return answer
+
+
+def _read(kind: str, data: bytes) -> Any:
+    """A body in whichever form the client sent it."""
+    return protobufs.decode(data) if kind == protobufs.MEDIA_TYPE else read_json(data)
 
 
 def _replaced(write: Write, data: Any) -> Outcome:
@@ -288,7 +317,7 @@ def _decoded_patch(data: bytes) -> Any:
 
 def _delete_options(request: web.BaseRequest, data: bytes) -> DeleteOptions:
     query = request.query
-    body = read_yaml(data) if data.strip() and data.lstrip()[:1] != b"{" else (read_json(data) if data.strip() else {})
+    body = _read(request.content_type, data) if data.strip() else {}
     body = body if isinstance(body, dict) else {}
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))

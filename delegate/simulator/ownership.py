@@ -267,12 +267,16 @@ def _prune(merged: JsonObject, owned: list[FieldSet], last: FieldSet, rules: Rul
 
 
 def allowed_by_last_applied(live: JsonObject, rules: Rules) -> FieldSet:
-    """The fields that kubectl's client-side apply annotation says it set: `kubectl apply --server-side` may take those."""
+    """The fields that kubectl's client-side apply set and that still hold what it set: `kubectl apply --server-side` may take those."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if not text:
         return {}
     try:
         applied = json.loads(text)
-        return merging.field_set(applied, rules.type) if isinstance(applied, dict) else {}
+        if not isinstance(applied, dict) or applied.get("apiVersion") != rules.api_version:
+            return {}
+        fields = merging.field_set(applied, rules.type)
+        difference = merging.compare(applied, live, rules.type)
     except (ValueError, merging.TypingError):
         return {}
+    return fieldsets.difference(fieldsets.difference(fields, difference.changed()), difference.removed)

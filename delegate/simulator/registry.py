@@ -8,10 +8,10 @@ from delegate.model.resources import JsonObject
 from delegate.simulator import customs, decoding
 from delegate.simulator.addresses import Addresses
 from delegate.simulator.clocks import Clock, wall_clock
+from delegate.simulator.hashing import ALPHABET
 from delegate.simulator.kinds import Resource, built_in
 from delegate.simulator.store import Store, Stored
 
-SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LONGEST_GENERATED = 63 - 5
 
 
@@ -100,7 +100,7 @@ class Registry:
 
     def generated(self, base: str) -> str:
         """A name after `generateName`: five characters that spell no words."""
-        return base[:LONGEST_GENERATED] + "".join(self.random.choices(SUFFIX_ALPHABET, k=5))
+        return base[:LONGEST_GENERATED] + "".join(self.random.choices(ALPHABET, k=5))
 
 
 def labels_of(body: JsonObject) -> dict[str, Any]:

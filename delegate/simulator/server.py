@@ -8,6 +8,7 @@ from typing import Self
 import yaml
 from aiohttp import web
 
+from delegate.model.resources import JsonObject
 from delegate.simulator import bootstrap
 from delegate.simulator.authorization import User, administrator, plain_user
 from delegate.simulator.certificates import make_certificate
@@ -95,7 +96,12 @@ class Simulator:
 
     def kubeconfig(self, *, token: str | None = None, context: str = "simulator") -> str:
         """A kubeconfig for the administrator, or for whose token is given, as YAML."""
-        user = {"name": context, "user": {"token": token or self.admin_token}}
+        secret = token or self.admin_token
+        account: JsonObject = {"token": secret}
+        if self._certificate is None:
+            # kubectl keeps tokens to itself over plain http, and sends this.
+            account |= {"as": self.users[secret].name, "as-user-extra": {"simulator-token": [secret]}}
+        user = {"name": context, "user": account}
         trust = {"certificate-authority-data": base64.b64encode(self._certificate.authority).decode()} if self._certificate else {}
         cluster = {"name": context, "cluster": {"server": self.url, **trust}}
         body = {

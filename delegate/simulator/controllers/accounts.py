@@ -7,6 +7,8 @@ from delegate.simulator.controllers.base import Controller, Key
 from delegate.simulator.store import Change, StorageKey
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
+SERVICE_CERTIFICATE = "openshift-service-ca.crt"
+"""A second bundle that the recorded control plane publishes."""
 _TEXT = "-----BEGIN CERTIFICATE-----\nc2ltdWxhdGVk\n-----END CERTIFICATE-----\n"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP"
@@ -22,7 +24,7 @@ class AccountController(Controller):
         if table == ("", "namespaces"):
             if change.type != "DELETED":
                 yield "", change.stored.name
-        elif change.type == "DELETED" and change.stored.name in ("default", ROOT_CERTIFICATE):
+        elif change.type == "DELETED" and change.stored.name in ("default", ROOT_CERTIFICATE, SERVICE_CERTIFICATE):
             yield "", change.stored.namespace
 
     def sync(self, key: Key) -> float | None:
@@ -32,9 +34,10 @@ class AccountController(Controller):
         try:
             if self.find("", "ServiceAccount", (key[1], "default")) is None:
                 self.create("", "ServiceAccount", key[1], {"metadata": {"name": "default"}})
-            if self.find("", "ConfigMap", (key[1], ROOT_CERTIFICATE)) is None:
-                metadata = {"name": ROOT_CERTIFICATE, "annotations": {"kubernetes.io/description": _DESCRIPTION}}
-                self.create("", "ConfigMap", key[1], {"metadata": metadata, "data": {"ca.crt": _TEXT}})
+            for name, field in ((ROOT_CERTIFICATE, "ca.crt"), (SERVICE_CERTIFICATE, "service-ca.crt")):
+                if self.find("", "ConfigMap", (key[1], name)) is None:
+                    metadata = {"name": name, "annotations": {"kubernetes.io/description": _DESCRIPTION}}
+                    self.create("", "ConfigMap", key[1], {"metadata": metadata, "data": {field: _TEXT}})
         except statuses.StatusError as error:
             if error.reason != "AlreadyExists":
                 raise

@@ -9,7 +9,7 @@ from delegate.model.resources import JsonObject
 from delegate.simulator import deletions, statuses
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.kinds import Resource
-from delegate.simulator.registry import SUFFIX_ALPHABET, Registry
+from delegate.simulator.registry import Registry
 from delegate.simulator.store import Change, StorageKey, Stored
 from delegate.simulator.storing import Options
 from delegate.simulator.writes import Write
@@ -172,15 +172,6 @@ def owner_reference(owner: Stored) -> JsonObject:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def template_hash(template: Any, collisions: int | None = None) -> str:
-    """A short hash of a pod template, in the alphabet of the real one (whose input, a dump of Go structs, is not reproduced)."""
-    text = json.dumps(template, sort_keys=True) + (str(collisions) if collisions else "")
-    value = 0x811C9DC5
-    for byte in text.encode():
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return "".join(SUFFIX_ALPHABET[ord(digit) % len(SUFFIX_ALPHABET)] for digit in str(value))
 
 
 def pod_from_template(template: JsonObject, owner: Stored, name: str = "") -> JsonObject:

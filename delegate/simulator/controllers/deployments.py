@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.controllers import rollouts
-from delegate.simulator.controllers.base import Controller, Key, condition_of, is_finished, owner_key, owner_reference, template_hash
+from delegate.simulator.controllers.base import Controller, Key, condition_of, is_finished, owner_key, owner_reference
 from delegate.simulator.controllers.rollouts import replicas_of
+from delegate.simulator.hashing import template_hash
 from delegate.simulator.store import Change, StorageKey, Stored
 
 DEPLOYMENTS: StorageKey = ("apps", "deployments")

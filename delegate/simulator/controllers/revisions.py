@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator.controllers.base import Controller, owner_reference, template_hash
+from delegate.simulator.controllers.base import Controller, owner_reference
+from delegate.simulator.hashing import revision_hash, template_hash
 from delegate.simulator.store import Stored
 
 KIND = ("apps", "ControllerRevision")
@@ -19,6 +20,14 @@ def template_patch(body: JsonObject) -> JsonObject:
     """What a revision keeps: the template, to be put in place of another."""
     template = {"$patch": "replace", **_sorted(body["spec"]["template"])}
     return {"spec": {"template": template}}
+
+
+def hash_of(owner: Stored, data: JsonObject) -> str:
+    """A DaemonSet's revisions are named after the hash of its template, a StatefulSet's after that of what they keep."""
+    collisions = (owner.body.get("status") or {}).get("collisionCount")
+    if owner.body["kind"] == "DaemonSet":
+        return template_hash(owner.body["spec"]["template"], collisions)
+    return revision_hash(data, collisions or 0)
 
 
 def number_of(revision: Stored) -> int:
@@ -43,7 +52,7 @@ def current(controller: Controller, owner: Stored, label: str, annotations: Json
         body = found.copy()
         body["revision"] = following
         return controller.update(found, *KIND, body)
-    hashed = template_hash(data)
+    hashed = hash_of(owner, data)
     labels = {**(owner.body["spec"]["template"]["metadata"].get("labels") or {}), label: hashed}
     metadata: JsonObject = {"name": f"{owner.name}-{hashed}", "labels": labels, "ownerReferences": [owner_reference(owner)]}
     if annotations:
