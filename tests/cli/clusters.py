@@ -42,7 +42,9 @@ class Bench:
 
     def write_kubeconfig(self, name: str, *, token: str | None = None, server: str | None = None) -> Path:
         """A kubeconfig that differs from the right one."""
-        document = yaml.safe_load(self.simulator.kubeconfig(token=token))
+        document = yaml.safe_load(self.simulator.kubeconfig())
+        if token is not None:
+            document["users"][0]["user"] = {"token": token}
         if server is not None:
             document["clusters"][0]["cluster"]["server"] = server
         path = self.home / name

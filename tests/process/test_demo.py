@@ -81,7 +81,7 @@ def test_without_git_it_says_what_to_install(tmp_path: Path) -> None:
 def _demo(home: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "delegate", "demo"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment({"HOME": str(home), "TMPDIR": str(home)})
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment({"HOME": str(home), "TMPDIR": str(home)})
     ) as child:
         try:
             yield child
@@ -96,8 +96,12 @@ async def test_the_page_stays_up_until_it_is_ended(tmp_path: Path) -> None:
         assert stdout is not None
 
         def read_address() -> str:
-            found = (re.search(r"http://127\.0\.0\.1:\d+/login\?code=\S+", line) for line in stdout)
-            return next((each[0] for each in found if each), "no address was told")
+            told = []
+            for line in stdout:
+                told.append(line)
+                if found := re.search(r"http://127\.0\.0\.1:\d+/login\?code=\S+", line):
+                    return found[0]
+            pytest.fail("no address was told:\n" + "".join(told))
 
         address = await asyncio.to_thread(read_address)
         # The cookies of an address are kept only if asked for.
