@@ -102,10 +102,9 @@ class Manager:
             ),
         )
 
-    @property
-    def sweeps(self) -> int:
-        """Sweeps since the start."""
-        return self._sweeper.sweeps
+    async def sweep(self) -> None:
+        """Does now what is done again and again: ends leases and deadlines that are over, wakes polls."""
+        await self._sweeper.sweep()
 
     @property
     def open_polls(self) -> int:

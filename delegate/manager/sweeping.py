@@ -33,7 +33,6 @@ class Sweeper:
         self._grace_until = time.monotonic() + rhythm.grace_seconds
         self._tidied_at = time.monotonic()
         self.swept_at = time.monotonic()
-        self.sweeps = 0
 
     async def run(self) -> None:
         """Sweeps until cancelled. A database that is away for a while is no reason to end."""
@@ -42,7 +41,6 @@ class Sweeper:
             self._note_stall()
             try:
                 await self.sweep()
-                self.sweeps += 1
             except DelegateError as error:
                 log.warning("sweep.failed", error=str(error))
 

@@ -1,5 +1,6 @@
 """A PostgreSQL server of the tests' own: initialized in a temporary directory, on a free port, by a user that is not root."""
 
+import asyncio
 import contextlib
 import itertools
 import os
@@ -13,6 +14,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
+
+import asyncpg
+
+from tests.manager.databases import migrate_now
 
 _START_SECONDS = 30.0
 _WITHOUT_SAFETY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")  # a test's data may die with the machine
@@ -55,6 +60,7 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path()
         self._port = 0
+        self._template = ""
 
     def __enter__(self) -> Self:
         # Not below pytest's own directory, which no other user may enter.
@@ -92,17 +98,18 @@ class PostgresServer:
             time.sleep(0.05)
         raise AssertionError(f"PostgreSQL did not start within {_START_SECONDS:g} s")
 
-    def create_database(self) -> str:
-        """The URL of a new and empty database."""
+    def create_database(self, *, migrated: bool = True) -> str:
+        """The URL of a new database without data; with `migrated` the tables are there."""
+        if migrated and not self._template:
+            self._template = self.create_database(migrated=False).rpartition("/")[2]
+            migrate_now(f"postgresql://delegate@127.0.0.1:{self._port}/{self._template}")
         name = f"test{next(self._numbers)}"
-        import asyncio
-
-        import asyncpg
+        template = self._template if migrated else "template1"
 
         async def create() -> None:
             connection = await asyncpg.connect(host="127.0.0.1", port=self._port, user="delegate", database="postgres")
             try:
-                await connection.execute(f"CREATE DATABASE {name}")
+                await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
             finally:
                 await connection.close()
 

@@ -5,7 +5,6 @@ manager's own history, are each checked against the promises; at the end of ever
 """
 
 import asyncio
-import functools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +32,6 @@ from delegate.manager.store.database import Database
 from delegate.manager.store.engines import SqliteEngine
 from delegate.manager.store.handouts import give_back
 from delegate.manager.store.heartbeats import beat
-from delegate.manager.store.migrating import migrate
 from delegate.manager.store.reading import show_task
 from delegate.manager.store.results import accept_results
 from delegate.manager.store.sessions import enrol, open_session
@@ -47,6 +45,7 @@ from delegate.protocol.control import HeartbeatRequest, HeldAttempt
 from delegate.protocol.enrolment import AttemptReport, ClusterName, EnrolRequest, SessionRequest
 from delegate.protocol.work import AcquireRequest, LeasedTask, ReleaseItem
 from tests.manager.clocks import FakeClock
+from tests.manager.databases import empty_sqlite
 from tests.manager.delegates import make_result, new_request_id
 from tests.manager.history import Checker, Event, from_audit
 
@@ -60,17 +59,6 @@ APPLICATIONS = ("cart", "checkout", "search")
 MOSTLY = st.sampled_from([True, True, True, False])
 SELDOM = st.sampled_from([False, False, False, True])
 _STATES = sa.text("SELECT id, state, outcome, stop FROM tasks ORDER BY sequence")
-
-
-@functools.cache
-def _empty_database() -> bytes:
-    """The file of a migrated database, made once."""
-    with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
-        path = Path(directory) / "empty.db"
-        engine = SqliteEngine(path)
-        runner.run(migrate(engine))
-        runner.run(engine.close())
-        return path.read_bytes()
 
 
 class Process:
@@ -96,7 +84,7 @@ class Queue(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         self.clock = FakeClock(1_000_000.0)
         self.runner = asyncio.Runner()
-        (Path(self.directory.name) / "queue.db").write_bytes(_empty_database())
+        (Path(self.directory.name) / "queue.db").write_bytes(empty_sqlite())
         self.engine = SqliteEngine(Path(self.directory.name) / "queue.db")
         self.database = Database(self.engine, clock=self.clock, rhythm=RHYTHM, limits=Limits(), on_commit=self._commit)
         self.writer = self.runner.get_loop().create_task(self.database.run())

@@ -1,12 +1,14 @@
 """Group commit: operations that arrive while the disk is busy share the next transaction.
 
-One commit at a time; everything that waits when it ends goes into the next one, so that under load one sync of the disk
-serves many operations, and without load an operation waits for nobody. A failure spoils nothing for its neighbours: the
-transaction is rolled back and run again with a savepoint around each operation. What an operation did counts, and its
-effects are told, only after the commit.
+With SQLite there is one commit at a time; everything that waits when it ends goes into the next one, so that under load one
+sync of the disk serves many operations, and without load an operation waits for nobody. A failure spoils nothing for its
+neighbours: the transaction is rolled back and run again with a savepoint around each operation. PostgreSQL groups the commits
+of several connections by itself: there each operation has a transaction of its own, in one of several lanes. What an operation
+did counts, and its effects are told, only after the commit.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -90,9 +92,14 @@ class Database:
 
     async def run(self) -> None:
         """Commits what comes in, until cancelled."""
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(self._engine.lanes):
+                lanes.create_task(self._run_lane(_BATCH if self._engine.lanes == 1 else 1))
+
+    async def _run_lane(self, most: int) -> None:
         while True:
             batch = [await self._queue.get()]
-            while len(batch) < _BATCH and not self._queue.empty():
+            while len(batch) < most and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             await self._commit([waiting for waiting in batch if not waiting.answer.cancelled()])
 
@@ -120,10 +127,9 @@ class Database:
         self._on_commit(effects)
 
     def _run_together(self, connection: sa.Connection, operations: Sequence[Operation[Any]]) -> list[_Outcome]:
-        try:
-            return self._run_plainly(connection, operations)
-        except _FailedTogetherError:
-            pass
+        if len(operations) > 1:
+            with contextlib.suppress(_FailedTogetherError):
+                return self._run_plainly(connection, operations)
         for _ in range(_REPEATS):
             try:
                 return self._run_apart(connection, operations)

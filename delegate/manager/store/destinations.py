@@ -34,7 +34,11 @@ _UNRESOLVED = (
     )
     .order_by(tasks.c.sequence)
 )
-_RESOLVE = sa.update(tasks).where(tasks.c.id == sa.bindparam("task")).values(cluster_uid=sa.bindparam("uid"), lock_key=sa.bindparam("key"))
+_RESOLVE = (
+    sa.update(tasks)
+    .where(tasks.c.id == sa.bindparam("task"), tasks.c.cluster_uid.is_(None))
+    .values(cluster_uid=sa.bindparam("uid"), lock_key=sa.bindparam("key"))
+)
 
 
 def destination_of(task: Task) -> str:
@@ -78,6 +82,7 @@ def resolve_waiting(transaction: Transaction, names: Iterable[str]) -> list[str]
         found = find_clusters(transaction, row.destination, read_labels(row.labels))
         if len(found) == 1:
             resolved.append((row, found[0].uid))
+    transaction.hold_keys([*(row.id for row, _ in resolved), *(lock_key(row.application, uid) for row, uid in resolved)])
     transaction.execute_many(_RESOLVE, [{"task": row.id, "uid": uid, "key": lock_key(row.application, uid)} for row, uid in resolved])
     record(transaction, *(Entry(MANAGER, "resolved", row.id, detail={"cluster": uid}) for row, uid in resolved))
     promote(transaction, [row.id for row, _ in resolved])

@@ -19,16 +19,22 @@ from delegate.manager.store.errors import StoreError, translate
 
 T = TypeVar("T")
 _READERS = 2
+_LANES = 8
 
 
 class Engine(Protocol):
-    """Runs functions of a connection, one writing at a time, several reading."""
+    """Runs functions of a connection: so many writing at a time as there are lanes, and several reading."""
 
     async def write(self, work: Callable[[sa.Connection], T]) -> T: ...
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T: ...
 
     async def close(self) -> None: ...
+
+    @property
+    def lanes(self) -> int:
+        """How many may write at the same time."""
+        ...
 
     @property
     def keeps_time(self) -> bool:
@@ -55,6 +61,7 @@ class SqliteEngine:
     """A file, in WAL mode, synced at each commit."""
 
     keeps_time = False
+    lanes = 1
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,10 +120,11 @@ class PostgresEngine:
     """A server that several managers may share; its clock decides."""
 
     keeps_time = True
+    lanes = _LANES
 
     def __init__(self, url: sa.URL) -> None:
         self._engine: AsyncEngine = create_async_engine(
-            url, pool_size=4, max_overflow=4, pool_timeout=10, pool_pre_ping=True, connect_args={"timeout": 10, "command_timeout": 30}
+            url, pool_size=_LANES, max_overflow=4, pool_timeout=10, pool_pre_ping=True, connect_args={"timeout": 10, "command_timeout": 30}
         )
 
     async def write(self, work: Callable[[sa.Connection], T]) -> T:

@@ -6,8 +6,8 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.attempts import has_authority, may_come_back
-from delegate.manager.store.leases import find_attempts, standing_of
 from delegate.manager.store.sessions import check_session
+from delegate.manager.store.standings import find_attempts, standing_of
 from delegate.manager.store.tables import events
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.protocol.work import ProgressEvent

@@ -9,8 +9,9 @@ from delegate.manager.attempts import AttemptState, TaskState, has_authority
 from delegate.manager.identifiers import attempt_id, attempt_token
 from delegate.manager.selectors import matches, read_labels
 from delegate.manager.store.histories import Entry, record
-from delegate.manager.store.leases import find_attempts, standing_of, take_back_attempts
+from delegate.manager.store.losses import Loss, take_back_attempts
 from delegate.manager.store.queueing import ELIGIBLE
+from delegate.manager.store.standings import hold_attempts, standing_of
 from delegate.manager.store.tables import attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.protocol.work import LeasedTask, ReleaseItem, ReleaseReason, ResultVerdict
@@ -50,6 +51,7 @@ _CANDIDATES = (
         tasks.c.kind,
         tasks.c.application,
         tasks.c.cluster_uid,
+        tasks.c.lock_key,
         tasks.c.document,
         tasks.c.fence,
         tasks.c.begun,
@@ -199,7 +201,7 @@ def _choose(transaction: Transaction, wanting: Wanting) -> Sequence[Row]:
     met = [row.id for row in transaction.rows(_SELECTORS) if matches(read_labels(row.labels), wanting.labels)]
     if not met or not wanting.kinds:
         return []
-    return transaction.rows(
+    candidates = transaction.rows(
         _CANDIDATES,
         now=transaction.now,
         kinds=list(wanting.kinds),
@@ -207,6 +209,9 @@ def _choose(transaction: Transaction, wanting: Wanting) -> Sequence[Row]:
         clusters=[*wanting.clusters, ""],
         limit=min(wanting.free_slots, transaction.limits.batch_tasks),
     )
+    # Whoever holds the key of an application is about to say which of its tasks goes first: not this one, perhaps.
+    held = transaction.try_keys(row.lock_key for row in candidates)
+    return [row for row in candidates if row.lock_key in held]
 
 
 def _lease(row: Row, attempt: str, *, number: int, fence: int, remaining: float, lease: float, key: bytes) -> LeasedTask:
@@ -227,7 +232,7 @@ def _lease(row: Row, attempt: str, *, number: int, fence: int, remaining: float,
 
 def give_back(transaction: Transaction, delegate_id: str, items: Sequence[ReleaseItem]) -> list[tuple[str, ResultVerdict, str]]:
     """Takes attempts back that never began. A document that this delegate can't read waits a little for another delegate."""
-    rows = find_attempts(transaction, [item.attempt_id for item in items])
+    rows = hold_attempts(transaction, [item.attempt_id for item in items])
     answers = []
     for item in items:
         row = rows.get(item.attempt_id)
@@ -240,6 +245,6 @@ def give_back(transaction: Transaction, delegate_id: str, items: Sequence[Releas
             continue
         reason = f"given back: {item.reason}" + (f" ({item.message[:500]})" if item.message else "")
         wait = 0.0 if item.reason == ReleaseReason.DRAINING else transaction.rhythm.requeue_base_seconds
-        take_back_attempts(transaction, [row], AttemptState.RELEASED, reason, wait)
+        take_back_attempts(transaction, [Loss(row.id, reason)], AttemptState.RELEASED, wait)
         answers.append((item.attempt_id, ResultVerdict.ACCEPTED, ""))
     return answers

@@ -44,7 +44,7 @@ def _head_of_key() -> sa.Select[tuple[str, int | None, int | None, int | None]]:
 
 
 _HEADS = _head_of_key()
-_KEYS = sa.select(tasks.c.lock_key).where(tasks.c.id.in_(sa.bindparam("ids", expanding=True)), tasks.c.lock_key.is_not(None)).distinct()
+_KEYS = sa.select(sa.func.coalesce(tasks.c.lock_key, tasks.c.id)).where(tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
 _SET_ELIGIBLE = sa.update(tasks).where(tasks.c.sequence.in_(sa.bindparam("sequences", expanding=True))).values(eligible=sa.bindparam("to"))
 _READY = (
     sa.select(tasks.c.kind, tasks.c.cluster_uid, tasks.c.ready_at, selectors.c.labels)
@@ -128,9 +128,16 @@ def announce(transaction: Transaction, sequences: list[int]) -> None:
         transaction.effects.ready.append(ReadyTask(kind, cluster_uid or "", msgspec.json.decode(labels, type=dict[str, str]), ready_at))
 
 
-def hold_tasks(transaction: Transaction, task_ids: Iterable[str]) -> None:
-    """Nobody else decides about the applications of these tasks until the end of the transaction."""
-    transaction.hold_keys(key for (key,) in transaction.rows(_KEYS, ids=list(task_ids)))
+def hold_tasks(transaction: Transaction, task_ids: Iterable[str]) -> bool:
+    """Nobody else decides about the applications of these tasks until the end of the transaction.
+
+    Whether what was read before has to be read again, because others may have decided meanwhile.
+    """
+    ids = list(task_ids)
+    if not ids or transaction.alone:
+        return False
+    transaction.hold_keys(key for (key,) in transaction.rows(_KEYS, ids=ids))
+    return True
 
 
 class Ending(msgspec.Struct, frozen=True):

@@ -9,18 +9,17 @@ import sqlalchemy as sa
 from delegate.manager.attempts import AttemptState, judge_result
 from delegate.manager.identifiers import attempt_token
 from delegate.manager.store.histories import Entry, record
-from delegate.manager.store.leases import describe_loss, find_attempts, standing_of
 from delegate.manager.store.queueing import (
     AttemptEnd,
     Ending,
     Requeueing,
     end_attempts,
     finish_tasks,
-    hold_tasks,
     promote,
     requeue_tasks,
     stop_outcome,
 )
+from delegate.manager.store.standings import describe_loss, hold_attempts, standing_of
 from delegate.manager.store.tables import delegates, results
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.model.results import Outcome
@@ -41,7 +40,7 @@ class _Accepted(msgspec.Struct, frozen=True):
 
 def accept_results(transaction: Transaction, items: Sequence[ResultItem], key: bytes) -> list[ResultDecision]:
     """A verdict for each result, in order. What is accepted is final in the same transaction, lock and queue included."""
-    rows = find_attempts(transaction, {item.attempt_id for item in items})
+    rows = hold_attempts(transaction, {item.attempt_id for item in items})
     revoked = _revoked(transaction, rows)
     decisions: list[ResultDecision] = []
     accepted: dict[str, _Accepted] = {}
@@ -109,7 +108,6 @@ def _read(item: ResultItem, row: Row) -> _Accepted:
 def _store(transaction: Transaction, accepted: Sequence[_Accepted]) -> None:
     if not accepted:
         return
-    hold_tasks(transaction, [each.row.task_id for each in accepted])
     transaction.execute_many(
         _INSERT,
         [

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
-from delegate.manager.attempts import AttemptState, has_authority
+from delegate.manager.attempts import AttemptState
 from delegate.manager.errors import (
     AuthenticationError,
     ForbiddenError,
@@ -21,16 +21,10 @@ from delegate.manager.scopes import allowed_kinds, is_admin
 from delegate.manager.selectors import read_labels, write_labels
 from delegate.manager.store.destinations import resolve_waiting
 from delegate.manager.store.histories import Entry, record
-from delegate.manager.store.leases import (
-    Renewal,
-    find_active,
-    find_attempts,
-    lose_attempts,
-    renew_leases,
-    standing_of,
-    take_back_attempts,
-)
-from delegate.manager.store.queueing import promote
+from delegate.manager.store.leases import Renewal, renew_leases
+from delegate.manager.store.losses import Loss, lose_attempts, take_back_attempts
+from delegate.manager.store.queueing import hold_tasks, promote
+from delegate.manager.store.standings import find_active, find_attempts
 from delegate.manager.store.submissions import supersede_older
 from delegate.manager.store.tables import clusters, credentials, delegates, tokens
 from delegate.manager.store.tokens import check_token, use_token
@@ -355,20 +349,18 @@ def alternates(incarnations: str, now: float, within_seconds: float = 300.0, tim
 def _settle(transaction: Transaction, delegate_id: str, reports: Sequence[AttemptReport], same: bool) -> tuple[AttemptDecision, ...]:
     states = {report.attempt_id: known(ReportedState, report.state, ReportedState.RUNNING) for report in reports}
     rows = find_attempts(transaction, states)
+    hold_tasks(transaction, {row.task_id for row in (*rows.values(), *find_active(transaction, delegate_id))})
     dead = [row for row in rows.values() if states[row.id] is ReportedState.LOST and row.delegate_id == delegate_id]
-    lose_attempts(
-        transaction,
-        [row for row in dead if has_authority(standing_of(row))],
-        "the delegate's process ended while it ran",
-        AttemptState.LOST,
-    )
+    losses = [Loss(row.id, "the delegate's process ended while it ran") for row in dead]
+    lose_attempts(transaction, losses, AttemptState.LOST)
     living = {
         report.attempt_id: Renewal(report.fence, report.state) for report in reports if states[report.attempt_id] is not ReportedState.LOST
     }
     verdicts = renew_leases(transaction, delegate_id, living, vouched=True)
     if not same:
         gone = [row for row in find_active(transaction, delegate_id) if row.id not in living]
-        take_back_attempts(transaction, gone, AttemptState.LOST, "the process that it was handed to is gone, and had not begun it")
+        why = "the process that it was handed to is gone, and had not begun it"
+        take_back_attempts(transaction, [Loss(row.id, why) for row in gone], AttemptState.LOST)
     decisions = []
     for report in reports:
         row = rows.get(report.attempt_id)

@@ -9,7 +9,7 @@ from delegate.manager.identifiers import new_id
 from delegate.manager.selectors import show_labels, write_labels
 from delegate.manager.store.destinations import Candidate, destination_of, find_clusters, lock_key, needs_cluster
 from delegate.manager.store.histories import Entry, record
-from delegate.manager.store.queueing import Ending, Stopping, finish_tasks, forsake_attempts, promote, request_stops
+from delegate.manager.store.queueing import Ending, Stopping, finish_tasks, forsake_attempts, hold_tasks, promote, request_stops
 from delegate.manager.store.tables import attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.model.tasks import Task
@@ -19,7 +19,7 @@ _BY_KEY = sa.select(tasks.c.id, tasks.c.document).where(tasks.c.submission_key =
 _SELECTOR = sa.select(selectors.c.id).where(selectors.c.labels == sa.bindparam("labels"))
 _INSERT_SELECTOR = sa.insert(selectors)
 _INSERT = sa.insert(tasks)
-_TASK = sa.select(tasks).where(tasks.c.id == sa.bindparam("id")).with_for_update()
+_TASK = sa.select(tasks).where(tasks.c.id == sa.bindparam("id"))
 _DELEGATE_OF = sa.select(attempts.c.delegate_id).where(attempts.c.id == sa.bindparam("id"))
 _OLDER = (
     sa.select(tasks.c.id, tasks.c.kind, tasks.c.state, tasks.c.stop, tasks.c.attempt_id, attempts.c.delegate_id)
@@ -30,7 +30,6 @@ _OLDER = (
         tasks.c.sequence < sa.bindparam("sequence"),
     )
     .order_by(tasks.c.sequence)
-    .with_for_update(of=tasks)
 )
 _SEQUENCE = sa.select(tasks.c.sequence, tasks.c.lock_key, tasks.c.submitted_by).where(tasks.c.id == sa.bindparam("id"))
 
@@ -96,6 +95,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         detail["retryOf"] = submission.retry_of
     record(transaction, Entry(submission.submitter, "submitted", task_id, detail=detail))
     if cluster is not None:
+        transaction.hold_keys([lock_key(task.application, cluster)])
         if task.supersedes:
             supersede_older(transaction, task_id)
         promote(transaction, [task_id])
@@ -157,6 +157,7 @@ def supersede_older(transaction: Transaction, task_id: str) -> None:
 
 def cancel_task(transaction: Transaction, task_id: str, actor: str, reason: str) -> str:
     """What the cancellation does: `cancelled` at once, `cancel_requested` from the delegate, or `already_finished`."""
+    hold_tasks(transaction, [task_id])
     task = _find(transaction, task_id)
     if task.state == TaskState.FINISHED:
         return "already_finished"

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from delegate.manager.effects import ReadyTask
 from delegate.manager.selectors import read_labels
-from delegate.manager.store.leases import enforce_deadlines, expire_leases
+from delegate.manager.store.losses import enforce_deadlines, expire_leases
 from delegate.manager.store.queueing import ELIGIBLE
 from delegate.manager.store.tables import commands, credentials, delegates, selectors, tasks
 from delegate.manager.store.transactions import Transaction

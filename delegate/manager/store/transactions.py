@@ -45,13 +45,32 @@ class Transaction:
         if parameters:
             self._connection.execute(statement, parameters)
 
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else writes at the same time, as in SQLite, so that no lock is needed."""
+        return self._connection.dialect.name == "sqlite"
+
     def hold_keys(self, keys: Iterable[str]) -> None:
-        """Until the end of the transaction nobody else decides about these applications. SQLite has one writer anyway."""
-        if self._connection.dialect.name != "postgresql":
-            return
-        for key in sorted(set(keys)):
-            self._connection.execute(_HOLD, {"key": key})
+        """Waits until nobody else decides about these applications, and keeps it so until the end of the transaction.
+
+        Whoever changes the state of a task holds the key of its application first, and reads again what it decides by. An
+        operation holds all of its keys at once: they are locked in one order, so that no two operations wait for each other.
+        """
+        wanted = list(set(keys))
+        if wanted and not self.alone:
+            self._connection.execute(_HOLD, {"keys": wanted}).fetchall()
+
+    def try_keys(self, keys: Iterable[str]) -> set[str]:
+        """The same for those of the keys that nobody holds, without waiting."""
+        wanted = set(keys)
+        if not wanted or self.alone:
+            return wanted
+        return {key for key, held in self._connection.execute(_TRY, {"keys": list(wanted)}) if held}
 
 
 Operation = Callable[[Transaction], T]
-_HOLD = sa.text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))")
+_HOLD = sa.text(
+    "SELECT pg_advisory_xact_lock(hash)"
+    " FROM (SELECT DISTINCT hashtextextended(key, 0) AS hash FROM unnest(CAST(:keys AS text[])) AS key ORDER BY 1) AS hashes"
+)
+_TRY = sa.text("SELECT key, pg_try_advisory_xact_lock(hashtextextended(key, 0)) FROM unnest(CAST(:keys AS text[])) AS key")
