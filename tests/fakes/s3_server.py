@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "upgrade", "content-length", "host"})
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "upgrade", "content-length", "expect"})
 
 
 @contextmanager

@@ -1,6 +1,11 @@
-"""A real S3 server for the session, a bucket of its own and a faulty way to it for each test."""
+"""A real S3 server for the session, a bucket of its own and a faulty way to it for each test.
+
+The server is moto's. With DELEGATE_TEST_S3_URL it is another one, which has to know the key and secret below, as in
+`rclone serve s3 --auth-key AKIDEXAMPLE,wJalrXUtnFEMIexampleKEY DIRECTORY`; that one checks signatures and ignores If-None-Match.
+"""
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,11 +16,16 @@ from delegate.daemon.deadletters.bucket import BucketAddress
 from tests.fakes.s3_server import FaultyS3, faulty_s3, s3_server
 
 _NUMBERS = itertools.count()
+FOREIGN_SERVER = os.environ.get("DELEGATE_TEST_S3_URL", "")
+moto_only = pytest.mark.skipif(bool(FOREIGN_SERVER), reason="needs If-None-Match, or a server that takes any key and time")
 ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "wJalrXUtnFEMIexampleKEY"
 
 
 @pytest.fixture(scope="session")
 def s3_address() -> Iterator[str]:
+    if FOREIGN_SERVER:
+        yield FOREIGN_SERVER.rstrip("/")
+        return
     with s3_server() as address:
         yield address
 
@@ -45,7 +55,14 @@ async def s3(s3_address: str, aws: Path, monkeypatch: pytest.MonkeyPatch) -> Asy
 @pytest.fixture
 async def address(s3_address: str) -> BucketAddress:
     """A bucket that is there and empty, with a prefix."""
-    name = f"dlq-{next(_NUMBERS)}"
-    async with aiohttp.ClientSession() as session, session.put(f"{s3_address}/{name}") as answer:
-        assert answer.status == 200
+    name = f"dlq-{os.getpid()}-{next(_NUMBERS)}"
+    if FOREIGN_SERVER:
+        import aioboto3
+
+        session = aioboto3.Session(ACCESS_KEY, SECRET_KEY, region_name="us-east-1")
+        async with session.client("s3", endpoint_url=s3_address) as client:
+            await client.create_bucket(Bucket=name)
+    else:
+        async with aiohttp.ClientSession() as http, http.put(f"{s3_address}/{name}") as answer:
+            assert answer.status == 200
     return BucketAddress(name, "team/edge")

@@ -29,7 +29,7 @@ from delegate.daemon.deadletters.errors import (
 )
 from delegate.daemon.deadletters.rules import BucketRules
 from delegate.foundation.redaction import KNOWN_SECRETS
-from tests.daemon.deadletters.conftest import ACCESS_KEY, SECRET_KEY
+from tests.daemon.deadletters.conftest import ACCESS_KEY, SECRET_KEY, moto_only
 from tests.daemon.waiting import eventually
 from tests.fakes.s3_server import (
     Fault,
@@ -121,12 +121,14 @@ async def test_stores_a_letter_with_its_facts(s3: FaultyS3, address: BucketAddre
         assert await bucket.list_objects("other") == ([], False)
 
 
+@moto_only
 async def test_storing_again_changes_nothing(s3: FaultyS3, address: BucketAddress) -> None:
     """412 says that it is there already, which is what was wanted."""
     async with opened(address) as bucket:
         assert [await put(bucket), await put(bucket), await put(bucket)] == [Stored.CREATED, Stored.ALREADY_THERE, Stored.ALREADY_THERE]
 
 
+@moto_only
 async def test_an_answer_that_was_lost_is_no_second_letter(s3: FaultyS3, address: BucketAddress) -> None:
     """The server stored it and nobody heard: the next try finds it there."""
     s3.add(stored_then_cut, times=2)  # one repetition is the HTTP library's own
@@ -136,6 +138,7 @@ async def test_an_answer_that_was_lost_is_no_second_letter(s3: FaultyS3, address
         assert await put(bucket) is Stored.ALREADY_THERE
 
 
+@moto_only
 async def test_a_server_that_ignores_conditions_is_fine(s3: FaultyS3, address: BucketAddress) -> None:
     """It writes the same bytes under the same key."""
     s3.add(without_conditions, times=2)
@@ -284,6 +287,7 @@ def only_for(key: str, fault: Fault) -> Fault:
     return choose
 
 
+@moto_only
 @pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId"])
 async def test_renewed_credentials_are_picked_up(
     s3: FaultyS3, address: BucketAddress, aws: Path, monkeypatch: pytest.MonkeyPatch, code: str
@@ -307,6 +311,7 @@ async def test_renewed_credentials_are_picked_up(
     assert KNOWN_SECRETS.mask("another-secret-key") == "(hidden)"
 
 
+@moto_only
 async def test_missing_credentials_are_explained_and_found_later(
     s3: FaultyS3, address: BucketAddress, aws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +342,7 @@ async def test_a_profile_that_is_not_there_is_named(
         assert await put(bucket) is Stored.CREATED
 
 
+@moto_only
 async def test_a_web_identity_is_exchanged(s3: FaultyS3, address: BucketAddress, aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a pod whose service account has a role; the token is read again for each exchange."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -415,6 +421,7 @@ def skewed(clock: dict[str, float]) -> Fault:
     return check
 
 
+@moto_only
 @pytest.mark.parametrize("hours", [1.0, -30.0])
 async def test_signs_with_the_time_of_the_server(s3: FaultyS3, address: BucketAddress, hours: float) -> None:
     """A wrong clock on this machine keeps no letter here; when it is set right, the correction goes."""

@@ -19,6 +19,7 @@ from delegate.daemon.deadletters.rules import BucketRules
 from delegate.daemon.deadletters.sealing import read
 from delegate.daemon.deadletters.spool import SpoolLimits
 from delegate.foundation.lifecycle import Retrying
+from tests.daemon.deadletters.conftest import moto_only
 from tests.daemon.deadletters.letters import letter, sealed
 from tests.daemon.waiting import eventually
 from tests.fakes.s3_server import FaultyS3, answered, cut, frozen, slow
@@ -190,6 +191,7 @@ async def test_asked_to_slow_down_it_waits(s3: FaultyS3, desk: Desk) -> None:
     assert len(s3.puts()) == 1
 
 
+@moto_only
 async def test_a_death_after_storing_repeats_what_changes_nothing(s3: FaultyS3, desk: Desk) -> None:
     """The next courier finds the letter in the bucket, and takes it from the disk."""
     await desk.letters.put(letter(1))
@@ -210,6 +212,7 @@ async def test_a_death_after_storing_repeats_what_changes_nothing(s3: FaultyS3, 
     assert len(await desk.objects()) == 1
 
 
+@moto_only
 async def test_a_letter_leaves_the_disk_only_once_it_is_told(s3: FaultyS3, desk: Desk) -> None:
     """An index that could not be told is told again."""
     desk.unknown_to_manager = 3

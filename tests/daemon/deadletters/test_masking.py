@@ -23,7 +23,8 @@ KNOWN.add(SECRET)
 def forms_of(secret: str) -> list[bytes]:
     """The secret as it may be recognised in the bytes of a document."""
     raw = secret.encode()
-    return [raw, json.dumps(secret)[1:-1].encode(), quote(secret, safe="").encode(), base64.b64encode(raw)]
+    escaped = [json.dumps(secret)[1:-1].encode(), json.dumps(secret, ensure_ascii=False)[1:-1].encode()]
+    return [raw, *escaped, quote(secret, safe="").encode(), base64.b64encode(raw)]
 
 
 def places_of(value: str) -> st.SearchStrategy[JsonObject]:
