@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import SecretUrl, hide_credentials
-from delegate.model.tasks import Source
+from delegate.model.sources import Source
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCP = re.compile(r"(?:[^/@:\s]+@)?[^/:@\s]{2,}:(?!//)\S+")

@@ -13,7 +13,7 @@ from delegate.cli.outputs import print_json
 from delegate.foundation.redaction import redact
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import LocalSettings
-from delegate.model.tasks import Source
+from delegate.model.sources import Source
 
 _SECONDS = 600.0
 

@@ -7,13 +7,15 @@ import difflib
 import enum
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import msgspec
 
 from delegate.foundation.errors import Category, DelegateError, ErrorGroup
 from delegate.foundation.quantities import parse_duration
+from delegate.model.applications import NotAnApplicationError, read_application
 from delegate.model.resources import JsonObject
+from delegate.model.sources import Source, faults_of_sources
 
 
 class TaskDocumentError(DelegateError):
@@ -52,28 +54,20 @@ class Destination(_Strict, frozen=True):
     namespace: str = ""
 
 
-class DirectoryOptions(_Strict, frozen=True):
-    recurse: bool = True
-    include: str = ""
-    exclude: str = ""
-
-
-class Source(_Strict, frozen=True, rename={"repo_url": "repoURL", "target_revision": "targetRevision"}):
-    """Where manifests come from. An empty `repo_url` is a directory of this machine, for local commands only."""
-
-    repo_url: str = ""
-    target_revision: str = "HEAD"
-    path: str = "."
-    directory: DirectoryOptions = DirectoryOptions()
-
-
 class SyncPolicy(_Strict, frozen=True):
     sync_options: tuple[str, ...] = ()
 
 
 class SyncSpec(_Strict, frozen=True):
+    """One `source`, or several `sources` whose objects are one set."""
+
     source: Source = Source()
+    sources: tuple[Source, ...] = ()
     sync_policy: SyncPolicy = SyncPolicy()
+
+    @property
+    def all_sources(self) -> tuple[Source, ...]:
+        return self.sources or (self.source,)
 
 
 class SyncOptions(_Strict, frozen=True):
@@ -99,7 +93,10 @@ class RetryPolicy(_Strict, frozen=True):
 
 
 class Task(_Strict, frozen=True):
-    """A task document, read. `spec` stays opaque here: each kind reads its own."""
+    """A task document, read. `spec` stays opaque here: each kind reads its own.
+
+    `notices` are for whoever reads the result: what the document said that has no meaning here.
+    """
 
     kind: TaskKind
     application: str
@@ -113,6 +110,7 @@ class Task(_Strict, frozen=True):
     spec: JsonObject = {}
     options: SyncOptions = SyncOptions()
     approved_plan: str = ""
+    notices: tuple[str, ...] = ()
 
     @property
     def timeout_seconds(self) -> float:
@@ -141,7 +139,11 @@ def read_task(document: object, file: str = "") -> Task:
     if not isinstance(document, dict):
         raise TaskDocumentError("a task document is a mapping with at least `kind` and `application`", file=file)
     if str(document.get("apiVersion", "")).startswith("argoproj.io/"):
-        document = _from_argocd(document, file)
+        try:
+            document = read_application(document)
+        except NotAnApplicationError as fault:
+            words = f"{fault.field}: {fault}" if fault.field else str(fault)
+            raise TaskDocumentError(words, file=file).at(fault.field) from fault
     task = _convert(document, Task, "", file)
     errors = list(_faults(task))
     if errors:
@@ -170,30 +172,17 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
             yield TaskDocumentError(f"{field}: {error}").at(field)
     if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
         try:
-            task.sync_spec()
+            yield from _faults_of_sources(task.sync_spec())
         except TaskDocumentError as error:
             yield error
 
 
-def _from_argocd(document: dict[str, Any], file: str) -> JsonObject:
-    if document.get("kind") != "Application":
-        raise TaskDocumentError(f"{document.get('kind')!r} of {document.get('apiVersion')!r} is no task; use its Application", file=file)
-    spec = document.get("spec") or {}
-    metadata = document.get("metadata") or {}
-    policy = spec.get("syncPolicy") or {}
-    prune = bool((policy.get("automated") or {}).get("prune", False))
-    wanted = {key: value for key, value in (spec.get("source") or {}).items() if key in ("repoURL", "targetRevision", "path", "directory")}
-    if "directory" not in wanted:
-        wanted["directory"] = {"recurse": False}
-    elif isinstance(wanted["directory"], dict):
-        wanted["directory"] = {"recurse": False} | wanted["directory"]
-    return {
-        "kind": "sync",
-        "application": metadata.get("name", ""),
-        "destination": spec.get("destination") or {},
-        "spec": {"source": wanted, "syncPolicy": {"syncOptions": policy.get("syncOptions") or []}},
-        "options": {"prune": prune},
-    }
+def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:
+    if spec.sources and spec.source != Source():
+        yield TaskDocumentError("spec has both `source` and `sources`", hint="move the one into the others").at("spec.source")
+    for field, words, hint in faults_of_sources(spec.all_sources):
+        place = f"spec.sources{field}" if spec.sources else f"spec.source{field.removeprefix('[0]')}"
+        yield TaskDocumentError(f"{place}: {words}", hint=hint).at(place)
 
 
 def _convert(value: object, wanted: type[T], where: str, file: str = "") -> T:

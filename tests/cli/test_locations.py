@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from delegate.cli.locations import LocationError, application_name, source_of
-from delegate.model.tasks import Source
+from delegate.model.sources import Source
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from aiohttp import web
 from delegate.engine.sources.git.settings import GitSettings
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.manifests import Rendered, ResolvedRevision, Sources
-from delegate.model.tasks import DirectoryOptions, Source
+from delegate.model.sources import DirectoryOptions, Source
 from tests.sources.loading import CASES
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

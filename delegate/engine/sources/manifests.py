@@ -27,6 +27,7 @@ from delegate.engine.sources.errors import (
     LocalSourceError,
     PathNotFoundError,
     RevisionNotFoundError,
+    SourceError,
     SourceTimeoutError,
     TransferError,
 )
@@ -42,7 +43,7 @@ from delegate.engine.sources.loader.files import Loaded, SourceFile, load
 from delegate.engine.sources.loader.positions import parse_pointer
 from delegate.engine.sources.trees import Found, Search
 from delegate.model.resources import Manifest, Origin
-from delegate.model.tasks import Source
+from delegate.model.sources import Source
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -136,6 +137,8 @@ class Sources:
         Raises RevisionNotFoundError, AmbiguousRevisionError, the faults of reaching a repository (see errors),
         LocalSourceError, PathNotFoundError, and GitTimeoutError after `timeout` seconds.
         """
+        if source.chart or source.helm is not None or source.kustomize is not None:
+            raise SourceError("charts and kustomizations are not rendered by this version")
         if not source.repo_url:
             await asyncio.to_thread(split_local, self._local_path(source))
             return ResolvedRevision()

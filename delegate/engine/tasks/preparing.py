@@ -68,6 +68,7 @@ class Ground(msgspec.Struct, frozen=True):
 def refuse_unsupported(task: Task, spec: SyncSpec) -> None:
     """Raises where a task asks for what this version does not do: better no answer than another one."""
     asked = [
+        ("spec.sources", "one source is synced", bool(spec.sources)),
         ("options.resources", "the whole set is synced", bool(task.options.resources)),
         ("options.replace", "objects are applied in place", task.options.replace),
     ]
@@ -101,6 +102,7 @@ class Preparation:
     async def prepare(self) -> Ground:
         """Raises every fault of the source or of the set as a whole; those of single objects are findings."""
         source, report = self._spec.source, self._report
+        report.notice(self._task.notices)
         with report.timed("resolve"):
             revision = await self._parts.sources.resolve(source, timeout=self._left())
             report.revision = revision.revision

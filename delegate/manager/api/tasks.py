@@ -10,7 +10,7 @@ from delegate.manager.store.reading import TaskFilter
 from delegate.manager.store.submissions import Submission, cancel_task, retry_task, submit_task
 from delegate.manager.store.transactions import Transaction
 from delegate.manager.views import CancelView, EventList, HistoryList, TaskList, TaskView
-from delegate.model.tasks import Task, read_task
+from delegate.model.tasks import Task, TaskKind, read_task
 
 TASKS = "/api/v1/tasks"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
@@ -34,17 +34,20 @@ async def submit(call: Call[bytes, Nothing]) -> TaskView:
         raise InvalidError(f"{len(documents)} documents in one call", hint="submit them one by one")
     submission = Submission(task=_checked(read_task(documents[0])), submitter=call.principal.name, key=_key(call))
 
-    def work(transaction: Transaction) -> str:
-        return submit_task(transaction, submission)
+    def work(transaction: Transaction) -> TaskView:
+        return reading.show_new_task(transaction, submit_task(transaction, submission))
 
-    return await _show(call, await call.services.database.write(work))
+    return await call.services.database.write(work)
 
 
 def _checked(task: Task) -> Task:
     """What is right for a local command and never for a manager."""
-    url = task.spec.get("source", {}).get("repoURL", "") if isinstance(task.spec.get("source"), dict) else ""
-    if task.kind.value in ("sync", "diff") and not url:
-        raise InvalidError("spec.source.repoURL: a delegate fetches from a repository, and none is named", code="input.task_document")
+    if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
+        spec = task.sync_spec()
+        for index, source in enumerate(spec.all_sources):
+            if not source.repo_url:
+                place = f"spec.sources[{index}]" if spec.sources else "spec.source"
+                raise InvalidError(f"{place}.repoURL: a delegate fetches from a repository, and none is named", code="input.task_document")
     return task
 
 
@@ -55,10 +58,6 @@ def _key(call: Call[object, object]) -> str:
     return key
 
 
-async def _show(call: Call[object, object], task_id: str) -> TaskView:
-    return await call.services.database.read(lambda tx: reading.show_task(tx, task_id))
-
-
 async def list_tasks(call: Call[Nothing, TaskFilter]) -> TaskList:
     """A page of tasks, the newest first."""
     return await call.services.database.read(lambda tx: reading.list_tasks(tx, call.query))
@@ -66,7 +65,7 @@ async def list_tasks(call: Call[Nothing, TaskFilter]) -> TaskList:
 
 async def show(call: Call[Nothing, Nothing]) -> TaskView:
     """One task with its attempts, its result, and why it is queued."""
-    return await _show(call, call.path["task"])
+    return await call.services.database.read(lambda tx: reading.show_task(tx, call.path["task"]))
 
 
 async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
@@ -82,11 +81,11 @@ async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
 async def retry(call: Call[Nothing, Nothing]) -> TaskView:
     """A new task with the document of a finished one, which it names."""
 
-    def work(transaction: Transaction) -> str:
+    def work(transaction: Transaction) -> TaskView:
         task = read_task(reading.read_document(transaction, call.path["task"]))
-        return retry_task(transaction, call.path["task"], task, call.principal.name, _key(call))
+        return reading.show_new_task(transaction, retry_task(transaction, call.path["task"], task, call.principal.name, _key(call)))
 
-    return await _show(call, await call.services.database.write(work))
+    return await call.services.database.write(work)
 
 
 async def events(call: Call[Nothing, EventsQuery]) -> EventList:

@@ -1,0 +1,182 @@
+"""Argo CD's `Application` documents, read as sync tasks. Pure.
+
+What such a document says and what has no meaning here is named in a notice of the task, so that nobody takes it for
+done; fields that nobody knows are named too, with the nearest known one.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from delegate.model.resources import JsonObject
+from delegate.model.sources import HelmOptions, KustomizeOptions, KustomizePatch, Source, SourceType
+
+_TOP = frozenset({"apiVersion", "kind", "metadata", "spec"})
+_METADATA = frozenset({"name"})
+_SPEC = frozenset({"source", "sources", "sourceHydrator", "destination", "syncPolicy"})
+_DESTINATION = frozenset({"name", "server", "namespace"})
+_SYNC_POLICY = frozenset({"automated", "syncOptions"})
+_DIRECTORY = frozenset({"recurse", "include", "exclude"})
+
+_ABSENT: Mapping[str, str] = {
+    "operation": "an operation is another task here",
+    "status": "",
+    "metadata.annotations": "",
+    "metadata.creationTimestamp": "",
+    "metadata.finalizers": "",
+    "metadata.generation": "",
+    "metadata.labels": "",
+    "metadata.managedFields": "",
+    "metadata.namespace": "",
+    "metadata.ownerReferences": "",
+    "metadata.resourceVersion": "",
+    "metadata.uid": "",
+    "spec.ignoreDifferences": "differences in these fields are seen, and set right",
+    "spec.info": "",
+    "spec.project": "",
+    "spec.revisionHistoryLimit": "",
+    "spec.syncPolicy.automated.allowEmpty": "an empty set prunes nothing unless forced",
+    "spec.syncPolicy.automated.enabled": "a task runs once, when it is submitted",
+    "spec.syncPolicy.automated.selfHeal": "a task runs once, when it is submitted",
+    "spec.syncPolicy.managedNamespaceMetadata": "a namespace is created without labels and annotations of its own",
+    "spec.syncPolicy.retry": "a failed task is not queued again; its steps are tried again as the task's `retry` says",
+    "directory.disableExtensionFilter": "only .yaml, .yml and .json files are read",
+    "directory.jsonnet": "jsonnet files are not read",
+    "helm.passCredentials": "credentials are given to the host alone that they are for",
+    "helm.version": "",
+    "kustomize.apiVersions": "",
+    "kustomize.kubeVersion": "",
+    "kustomize.version": "",
+}
+"""What Argo CD knows and we don't do, with what happens instead where that could surprise."""
+
+
+class NotAnApplicationError(ValueError):
+    """A document of Argo CD's that is no Application, or one whose parts have the wrong shape. `field` says which."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def read_application(document: Mapping[str, Any]) -> JsonObject:
+    """The task document that an Application means. Its options, sources and destination are checked by whoever reads that.
+
+    Raises NotAnApplicationError.
+    """
+    if document.get("kind") != "Application":
+        raise NotAnApplicationError(f"{document.get('kind')!r} of {document.get('apiVersion')!r} is no task; use its Application")
+    reading = _Reading()
+    metadata = reading.part(document, "metadata")
+    spec = reading.part(document, "spec")
+    reading.pick(document, _TOP, "")
+    reading.pick(metadata, _METADATA, "metadata")
+    reading.pick(spec, _SPEC, "spec")
+    policy = reading.part(spec, "syncPolicy", "spec.")
+    automated = reading.part(policy, "automated", "spec.syncPolicy.")
+    reading.pick(policy, _SYNC_POLICY, "spec.syncPolicy")
+    reading.pick(automated, frozenset({"prune"}), "spec.syncPolicy.automated")
+    destination = reading.pick(reading.part(spec, "destination", "spec."), _DESTINATION, "spec.destination")
+    return {
+        "kind": "sync",
+        "application": metadata.get("name", ""),
+        "destination": destination,
+        "spec": {**_sources(spec, reading), "syncPolicy": {"syncOptions": policy.get("syncOptions") or []}},
+        "options": {"prune": bool(automated.get("prune", False))},
+        "notices": reading.notices(),
+    }
+
+
+def _sources(spec: Mapping[str, Any], reading: "_Reading") -> JsonObject:
+    several = spec.get("sources") or []
+    if not isinstance(several, list):
+        raise NotAnApplicationError("is no list", "spec.sources")
+    if several:
+        if spec.get("source"):
+            reading.note("spec.source has no effect beside spec.sources")
+        found = [
+            _source(reading.mapping(each, f"spec.sources[{index}]"), f"spec.sources[{index}]", reading)
+            for index, each in enumerate(several)
+        ]
+        return {"sources": found}
+    hydrator = reading.part(spec, "sourceHydrator", "spec.")
+    if hydrator:
+        dry = reading.part(hydrator, "drySource", "spec.sourceHydrator.")
+        wet = reading.part(hydrator, "syncSource", "spec.sourceHydrator.")
+        reading.note("spec.sourceHydrator: nothing is hydrated here; the branch that hydrated manifests are in is synced")
+        url = wet.get("repoURL") or dry.get("repoURL", "")
+        return {
+            "source": _source({"repoURL": url, "targetRevision": wet.get("targetBranch"), "path": wet.get("path")}, "spec.source", reading)
+        }
+    return {"source": _source(reading.part(spec, "source", "spec."), "spec.source", reading)}
+
+
+def _source(written: Mapping[str, Any], place: str, reading: "_Reading") -> JsonObject:
+    if written.get("plugin") is not None:
+        raise NotAnApplicationError("config management plugins are not run here", f"{place}.plugin")
+    known = _names(Source) - {"type"}
+    source = reading.pick(written, known, place)
+    directory = source.pop("directory", None)
+    for name, options in (("helm", HelmOptions), ("kustomize", KustomizeOptions)):
+        if isinstance(source.get(name), dict):
+            source[name] = reading.pick(source[name], _names(options), f"{place}.{name}", name)
+    kustomize = source.get("kustomize")
+    if isinstance(kustomize, dict) and isinstance(kustomize.get("patches"), list):
+        kustomize["patches"] = [
+            reading.pick(patch, _names(KustomizePatch), f"{place}.kustomize.patches[{index}]") if isinstance(patch, dict) else patch
+            for index, patch in enumerate(kustomize["patches"])
+        ]
+    if directory is None:
+        return source | {"directory": {"recurse": False}}
+    picked = reading.pick(reading.mapping(directory, f"{place}.directory"), _DIRECTORY, f"{place}.directory", "directory")
+    return source | {"directory": {"recurse": False, **picked}, "type": SourceType.DIRECTORY.value}
+
+
+class _Reading:
+    """Takes documents apart, and keeps in mind what was left over."""
+
+    def __init__(self) -> None:
+        self._ignored: list[str] = []
+        self._notes: list[str] = []
+
+    def note(self, words: str) -> None:
+        self._notes.append(words)
+
+    def mapping(self, value: object, place: str) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise NotAnApplicationError("is no mapping", place)
+        return value
+
+    def part(self, of: Mapping[str, Any], name: str, above: str = "") -> Mapping[str, Any]:
+        """A member that is a mapping; an empty one where it is absent or null."""
+        value = of.get(name)
+        return {} if value is None else self.mapping(value, above + name)
+
+    def pick(self, of: Mapping[str, Any], known: Iterable[str], place: str, table: str = "") -> JsonObject:
+        """The members that are known; null ones are none. The rest is kept in mind."""
+        known = frozenset(known)
+        for name, value in of.items():
+            if name not in known and value is not None:
+                self._leave_out(f"{place}.{name}" if place else str(name), f"{table or place}.{name}".lstrip("."), str(name), known)
+        return {name: value for name, value in of.items() if name in known and value is not None}
+
+    def notices(self) -> list[str]:
+        """In one line what has no meaning here, then what needs words of its own."""
+        ignored = [f"these fields have no effect here: {', '.join(self._ignored)}"] if self._ignored else []
+        return ignored + self._notes
+
+    def _leave_out(self, place: str, key: str, name: str, known: frozenset[str]) -> None:
+        instead = _ABSENT.get(key)
+        if instead is None:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            self._notes.append(f"{place} is not known and has no effect" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
+        elif instead:
+            self._notes.append(f"{place} has no effect here: {instead}")
+        else:
+            self._ignored.append(place)
+
+
+def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
