@@ -20,8 +20,11 @@ class TypingError(Exception):
     """A value that doesn't fit its type; the text is structured-merge-diff's."""
 
 
-class _Misfit(Exception):
+class _Misfit(TypingError):
     """Raised by the fast pass; `explain` finds all the places."""
+
+    def __init__(self) -> None:
+        super().__init__("value does not fit its schema")
 
 
 @functools.lru_cache(maxsize=32768)

@@ -6,9 +6,12 @@ from aiohttp import web
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import deletions, statuses
+from delegate.simulator.controllers.base import condition_of
 from delegate.simulator.kinds import Resource
-from delegate.simulator.registry import Registry, annotations_of
+from delegate.simulator.registry import Registry, annotations_of, labels_of
 from delegate.simulator.requests import RequestInfo
+from delegate.simulator.selectors import of_label_selector
+from delegate.simulator.store import Stored
 from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.writes import Write
 
@@ -58,8 +61,46 @@ def evict(registry: Registry, resource: Resource, info: RequestInfo, body: JsonO
     """Deletes a pod unless a budget forbids it (429 with the budget's numbers)."""
     stored = registry.get(resource, info.namespace, info.name)
     assert stored is not None
-    deletions.delete(registry, resource, info.namespace, info.name, deletions.DeleteOptions(dry_run=options.dry_run))
+    given = body.get("deleteOptions") or {}
+    preconditions = given.get("preconditions") or {}
+    if stored.body["status"].get("phase") == "Running" and not stored.body["metadata"].get("deletionTimestamp"):
+        _check_budget(registry, stored, options)
+    delete = deletions.DeleteOptions(
+        dry_run=options.dry_run or bool(given.get("dryRun")),
+        grace_seconds=given.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid", ""),
+        resource_version=preconditions.get("resourceVersion", ""),
+    )
+    deletions.delete(registry, resource, info.namespace, info.name, delete)
     return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, created=True)
+
+
+def _check_budget(registry: Registry, pod: Stored, options: Options) -> None:
+    """Takes one disruption from the pod's budget, or refuses."""
+    labels = labels_of(pod.body)
+    table = registry.store.table(("policy", "poddisruptionbudgets"))
+    budgets = [item for item in table.items(pod.namespace) if of_label_selector(item.body["spec"].get("selector"))(labels)]
+    if len(budgets) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise statuses.StatusError(500, message, reason="InternalError")
+    for budget in budgets:
+        status = budget.body["status"]
+        ready = condition_of(pod.body, "Ready")
+        if (ready is None or ready["status"] != "True") and status["currentHealthy"] >= status["desiredHealthy"] > 0:
+            return
+        if status["disruptionsAllowed"] <= 0:
+            needs, has = status["desiredHealthy"], status["currentHealthy"]
+            text = f"The disruption budget {budget.name} needs {needs} healthy pods and has {has} currently"
+            raise statuses.StatusError(
+                429,
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                reason="TooManyRequests",
+                details={"causes": [{"reason": "DisruptionBudget", "message": text}]},
+            )
+        if not options.dry_run:
+            changed = budget.copy()
+            changed["status"]["disruptionsAllowed"] -= 1
+            registry.store.commit(table.key, "MODIFIED", budget.namespace, budget.name, changed)
 
 
 def _token(registry: Registry, info: RequestInfo, body: JsonObject) -> Outcome:

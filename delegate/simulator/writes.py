@@ -47,7 +47,7 @@ class Write:
         decoded["metadata"].pop("managedFields", None)
         manager = Manager(self.options.manager, "Update", self.resource.api_version, self.options.subresource)
         empty: JsonObject = {} if self.resource.custom else decoding.zero(self.resource.type)
-        managers = ownership.update(empty, decoded, {}, manager, self.rules, now=self.registry.now())
+        managers = self._updated(empty, decoded, {}, manager)
         return storing.insert(self, decoded, ownership.write(managers))
 
     def replace(self, body: JsonObject) -> Outcome:
@@ -114,8 +114,15 @@ class Write:
         managers = _given_managers(current, body, self.options.subresource)
         if managers:
             manager = Manager(self.options.manager, "Update", self.resource.api_version, self.options.subresource)
-            managers = ownership.update(current, body, managers, manager, self.rules, now=self.registry.now())
+            managers = self._updated(current, body, managers, manager)
         return storing.update(self, live, body, ownership.write(managers))
+
+    def _updated(self, live: JsonObject, new: JsonObject, managers: Managers, manager: Manager) -> Managers:
+        """Who owns what after an update; nobody anything where the object can't be typed (it is about to be refused as invalid)."""
+        try:
+            return ownership.update(live, new, managers, manager, self.rules, now=self.registry.now())
+        except merging.TypingError:
+            return {}
 
     def decode(self, body: JsonObject, *, report: bool = True) -> JsonObject:
         """The object as the server holds it: unknown fields dropped (warned of, or refused when strict), defaults filled in."""
@@ -204,7 +211,7 @@ class Write:
         empty: JsonObject = {"apiVersion": self.resource.api_version, "kind": self.resource.kind, "metadata": {}}
         if not self.resource.custom:
             empty |= decoding.zero(self.resource.type)
-        return ownership.update(empty, current, {}, manager, self.rules, now=self.registry.now())
+        return self._updated(empty, current, {}, manager)
 
     def _apply_new(self, config: JsonObject) -> Outcome:
         uid = (config.get("metadata") or {}).get("uid")
