@@ -102,7 +102,7 @@ class Discovery:
             began, invalidated = self._clock.monotonic(), set(self._invalidated)
             served = await self._read()
             if served.unavailable:
-                log.warning("cluster.discovery_partial", host=self._client.host, groups=sorted(served.unavailable))
+                log.info("cluster.discovery_partial", host=self._client.host, groups=sorted(served.unavailable))
             self._served, self._asked_at = served, began
             self._invalidated -= invalidated
             return served

@@ -1,9 +1,10 @@
 """Everything of a sync that changes the cluster, under the Application's Lease: hooks, apply, wait, prune, and the record of it.
 
     namespace of the records -> Lease -> intended inventory -> PreSync hooks -> stages, Sync hooks with their waves
-    -> wait until healthy -> PostSync hooks -> confirmed inventory -> prune -> confirmed again
+    -> confirmed inventory -> wait until healthy -> prune -> confirmed again
 
-Whatever it ends at, the next attempt of the same set goes on from there: the inventory is unconfirmed until the last hook.
+With PostSync hooks the inventory is confirmed after them. Whatever it ends at, the next attempt of the same set goes on from there:
+the inventory is unconfirmed until nothing is left to be written or run.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from delegate.model.hooks import Hook, Phase
 from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, confirmed, intended
 from delegate.model.plan import PlannedChange
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
+from delegate.model.results import SyncStatus
 from delegate.model.tasks import Task
 from delegate.model.waves import Stage
 
@@ -70,9 +72,10 @@ class Carrier:
                 ground.stored.inventory, ground.entries(), fence=lease.fence, revision=self._report.revision, operation=operation
             )
             stored = await store.write(ground.stored, record)
+            record_keeper = _RecordKeeper(store, stored)
             hooks = self._hook_runner(ground, lease, operation)
             try:
-                healthy = await self._run_phases(ground, lease, hooks)
+                healthy = await self._run_phases(ground, lease, hooks, record_keeper)
             except LeaseLostError:
                 raise
             except DelegateError:
@@ -80,9 +83,8 @@ class Carrier:
                 raise
             finally:
                 await hooks.clean_up()
-            stored = await store.write(stored, confirmed(stored.inventory, self._applied.values(), ground.leftovers.gone))
             if healthy and self._options.prune and ground.leftovers.prunes:
-                await self._prune(ground, lease, store, stored)
+                await self._prune(ground, lease, record_keeper)
 
     async def wait(self, ground: Ground) -> bool:
         """Whether everything is healthy; without `wait` one look is taken and the answer is whatever it is."""
@@ -122,15 +124,20 @@ class Carrier:
 
     # Phases
 
-    async def _run_phases(self, ground: Ground, lease: WriteLease, hooks: HookRunner) -> bool:
+    async def _run_phases(self, ground: Ground, lease: WriteLease, hooks: HookRunner, record: "_RecordKeeper") -> bool:
         await self._run_hooks(hooks, self._hooks_of(ground, Phase.PRE_SYNC))
         await self._apply(ground, lease, hooks)
+        self._report.sync = SyncStatus.SYNCED
         after = self._hooks_of(ground, Phase.POST_SYNC)
+        if not after:
+            await record.confirm(self._applied.values(), ground.leftovers.gone)
+            return await self.wait(ground)
         healthy = await self.wait(ground)
-        if after and not (healthy and self._options.wait):
-            self._report.notice(["PostSync hooks are not run: they need everything to be healthy, and that was not waited for"])
-        else:
+        if healthy and self._options.wait:
             await self._run_hooks(hooks, after)
+        else:
+            self._report.notice(["PostSync hooks are not run: they need everything to be healthy, and that was not waited for"])
+        await record.confirm(self._applied.values(), ground.leftovers.gone)
         return healthy
 
     async def _apply(self, ground: Ground, lease: WriteLease, hooks: HookRunner) -> None:
@@ -149,7 +156,8 @@ class Carrier:
             due = [hook for hook in owed if after is None or hook.wave < after.wave]
             owed[:] = [hook for hook in owed if hook not in due]
             await self._run_hooks(hooks, due)
-            if before is not None:
+            # What comes after all waves (webhooks, API services) needs the others to be up; who doesn't wait has said so.
+            if before is not None and (after is not None or self._options.wait):
                 with self._report.timed("wait"):
                     await self._health_wait(ground, before.manifests).run(self._wait_deadline())
 
@@ -203,7 +211,7 @@ class Carrier:
             on_health=self._report.health,
         )
 
-    async def _prune(self, ground: Ground, lease: WriteLease, store: InventoryStore, stored: StoredInventory) -> None:
+    async def _prune(self, ground: Ground, lease: WriteLease, record: "_RecordKeeper") -> None:
         gone: list[ResourceKey] = []
 
         def on_gone(change: PlannedChange) -> None:
@@ -216,13 +224,24 @@ class Carrier:
             survivors = await Pruner(ground.client, ground.leftovers, lease, on_gone=on_gone).prune(deadline)
             for key, error in survivors.items():
                 self._report.failed(key, error)
-            await store.write(stored, confirmed(stored.inventory, (), gone))
+            await record.confirm((), gone)
             raise_all(list(survivors.values()))
 
     def _wait_deadline(self) -> float:
         """A little before the attempt's own, so that a wait that runs out can still say what it waited for."""
         left = max(0.1, self._context.deadline - asyncio.get_running_loop().time())
         return self._context.deadline - min(2.0, left * 0.1)
+
+
+class _RecordKeeper:
+    """The inventory as it was last written in this sync."""
+
+    def __init__(self, store: InventoryStore, stored: StoredInventory) -> None:
+        self._store = store
+        self._stored = stored
+
+    async def confirm(self, applied: Iterable[InventoryEntry], gone: Iterable[ResourceKey]) -> None:
+        self._stored = await self._store.write(self._stored, confirmed(self._stored.inventory, applied, gone))
 
 
 def _operation(previous: Inventory, content: str, fence: int) -> str:
