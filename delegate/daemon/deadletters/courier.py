@@ -130,7 +130,7 @@ class Courier:
             return not self._letters.entries
         loop = asyncio.get_running_loop()
         failing_since: float | None = None
-        while self._ready or self._flying or any(not each.apart for each in self._later):
+        while self._letters.entries > sum(each.apart for each in self._later):
             failing_since = (failing_since or loop.time()) if self._failures else None
             if failing_since is not None and loop.time() - failing_since >= unusable_seconds:
                 return False

@@ -144,6 +144,14 @@ async def test_a_refused_letter_is_no_reason_to_stay_up(s3: FaultyS3, desk: Desk
     assert desk.letters.entries == 1
 
 
+async def test_the_end_of_the_process_waits_for_letters_of_the_last_moment(s3: FaultyS3, desk: Desk) -> None:
+    """Those that were put just before, too."""
+    async with running(desk.courier()) as courier:
+        await desk.letters.put(letter(1))
+        assert await courier.wait_until_sent(unusable_seconds=5.0)
+        assert desk.letters.entries == 0
+
+
 async def test_a_letter_that_seems_to_be_the_bucket_s_fault_stands_in_nobody_s_way_either(s3: FaultyS3, desk: Desk) -> None:
     """A policy that denies one key looks as if it denied all: the next try is another letter's."""
     s3.add(answered(403, "AccessDenied", "no"), contains="/t-0/", times=1000)
