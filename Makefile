@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/tools
 WORKERS ?= 2
 
 .PHONY: setup demo test check bench clean
 
-setup: $(INSTALLED)
+setup: $(INSTALLED) $(TOOLS)/kubectl
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11; run make PYTHON=/path/to/python3.11"; exit 1; }
@@ -15,6 +16,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# kubectl and helm, for the tests of rendering; without them those tests are skipped, on CI they fail.
+$(TOOLS)/kubectl: $(INSTALLED) tests/tools.py
+	@$(BIN)/python -m tests.tools $(TOOLS) || echo "note: kubectl and helm could not be put into $(TOOLS); the tests that need them are skipped" >&2
 
 demo: setup
 	$(BIN)/delegate demo --once
