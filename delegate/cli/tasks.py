@@ -47,7 +47,7 @@ def submit(file: str, wait: bool, loaded: Loaded[OperatorSettings], output: Outp
     async def work(client: "ManagerClient") -> TaskView:
         queued = await client.submit_task(document)
         if not wait:
-            return queued
+            return await client.show_task(queued.task.id)
         click.echo(f"task {queued.task.id} is queued", err=True)
         return await _follow(client, queued.task.id, tell=output is Output.TEXT)
 

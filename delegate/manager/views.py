@@ -62,7 +62,7 @@ class AttemptView(View, frozen=True, kw_only=True):
 
 
 class TaskView(View, frozen=True, kw_only=True):
-    """`whyQueued` is empty unless the task is queued; `result` is null until there is one."""
+    """`whyQueued` is empty unless the task is queued, and in the answer to a submission; `result` is null until there is one."""
 
     task: TaskSummary
     why_queued: str = ""

@@ -152,6 +152,12 @@ def show_task(transaction: Transaction, task_id: str) -> TaskView:
     )
 
 
+def show_new_task(transaction: Transaction, task_id: str) -> TaskView:
+    """A task that was just submitted; why it is queued takes more to find out, and is told to whoever asks for the task."""
+    row = _find(transaction, task_id)
+    return TaskView(task=_summary(row), document=msgspec.json.decode(row.document, type=JsonObject))
+
+
 def summarize_task(transaction: Transaction, task_id: str) -> TaskSummary:
     return _summary(_find(transaction, task_id))
 

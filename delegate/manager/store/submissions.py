@@ -4,6 +4,7 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.attempts import TaskState
+from delegate.manager.effects import ReadyTask
 from delegate.manager.errors import ConflictError, InvalidError, NotFoundError
 from delegate.manager.identifiers import new_id
 from delegate.manager.selectors import show_labels, write_labels
@@ -15,6 +16,9 @@ from delegate.manager.store.transactions import Row, Transaction
 from delegate.model.tasks import Task
 from delegate.protocol.control import LeaseVerdict
 
+_OCCUPANT = (sa.select(tasks.c.id).where(tasks.c.lock_key == sa.bindparam("key"), sa.text("tasks.state = 'queued'"))).union_all(
+    sa.select(tasks.c.id).where(tasks.c.lock_key == sa.bindparam("key"), sa.text("tasks.state = 'running'"))
+)
 _BY_KEY = sa.select(tasks.c.id, tasks.c.document).where(tasks.c.submission_key == sa.bindparam("key"))
 _SELECTOR = sa.select(selectors.c.id).where(selectors.c.labels == sa.bindparam("labels"))
 _INSERT_SELECTOR = sa.insert(selectors)
@@ -58,6 +62,8 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
                 raise ConflictError(f"this idempotency key was used for task {known.id}, which is another document", hint="use a new key")
             return str(known.id)
     cluster = _cluster_of(transaction, task)
+    application_key = None if cluster is None else lock_key(task.application, cluster)
+    first = application_key is not None and _is_free(transaction, application_key)
     task_id = new_id()
     rank = transaction.now - task.priority * transaction.rhythm.ageing_seconds
     transaction.execute(
@@ -68,7 +74,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         environment=task.environment,
         destination=destination_of(task),
         cluster_uid=cluster,
-        lock_key=None if cluster is None else lock_key(task.application, cluster),
+        lock_key=application_key,
         selector_id=_selector_id(transaction, task.selector),
         priority=task.priority,
         rank=rank,
@@ -78,7 +84,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         state=TaskState.QUEUED.value,
         outcome="",
         message="",
-        eligible=False,
+        eligible=first,
         ready_at=transaction.now,
         fence=0,
         begun=0,
@@ -94,12 +100,19 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
     if submission.retry_of:
         detail["retryOf"] = submission.retry_of
     record(transaction, Entry(submission.submitter, "submitted", task_id, detail=detail))
-    if cluster is not None:
-        transaction.hold_keys([lock_key(task.application, cluster)])
+    if first:
+        transaction.effects.ready.append(ReadyTask(task.kind.value, cluster or "", task.selector))
+    elif cluster is not None:
         if task.supersedes:
             supersede_older(transaction, task_id)
         promote(transaction, [task_id])
     return task_id
+
+
+def _is_free(transaction: Transaction, key: str) -> bool:
+    """Whether the application has no task, so that a new one is the first; from now on nobody else decides about it."""
+    transaction.hold_keys([key])
+    return transaction.row(_OCCUPANT, key=key) is None
 
 
 def _cluster_of(transaction: Transaction, task: Task) -> str | None:
