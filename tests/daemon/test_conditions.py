@@ -92,7 +92,7 @@ async def test_a_full_disk_stops_the_taking_of_tasks_and_loses_nothing(tmp_path:
         [reason] = [each for each in body["reasons"] if "No space left on device" in each]
         assert str(tmp_path) in reason
         assert "free some space" in reason
-        await eventually(lambda: running.daemon._poller._blocked_by)
+        await eventually(lambda: running.daemon._lanes.poller._blocked_by)
         second = await operator.submit("store")
         await operator.until(second, lambda shown: shown["task"]["state"] == "queued")
         assert (await operator.show(first))["task"]["state"] == "running"
@@ -159,9 +159,9 @@ async def test_no_token_is_ever_logged(tmp_path: Path) -> None:
         async with running_behind_proxy(tmp_path, TestEngine()) as (operator, proxy, running):
             proxy.inject(Fault.CUT, routes.HEARTBEAT)
             await operator.finished(await operator.submit("shop"))
-            session = running.daemon._keeper.current
+            session = running.daemon._lanes.keeper.current
             assert session is not None
-            secrets = [session.token.reveal(), running.daemon._keeper._credentials.refresh_token.reveal()]
+            secrets = [session.token.reveal(), running.daemon._lanes.keeper._credentials.refresh_token.reveal()]
             bodies = b"".join(each.body for each in proxy.passed if each.route == routes.RESULTS).decode()
             secrets.append(bodies.partition('"attemptToken":"')[2].partition('"')[0])
             metrics, _ = running.daemon.metrics.expose()

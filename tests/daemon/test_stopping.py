@@ -120,7 +120,7 @@ async def test_a_part_that_dies_once_is_started_again(tmp_path: Path, monkeypatc
     """Case 15: a fault in the poller costs a restart, which is counted by name, and no task."""
     engine = TestEngine()
     async with running_behind_proxy(tmp_path, engine) as (operator, _, running):
-        poller = running.daemon._poller
+        poller = running.daemon._lanes.poller
         healthy = poller._take
         broken = [True]
 
@@ -152,9 +152,9 @@ async def test_a_part_that_dies_again_and_again_ends_the_process(tmp_path: Path,
             raise RuntimeError("always")
 
         broken = {
-            "poller": (running.daemon._poller, "_take"),
-            "reporter": (running.daemon._reporter, "_deliver"),
-            "heartbeats": (running.daemon._control, "_take_decisions"),
+            "poller": (running.daemon._lanes.poller, "_take"),
+            "reporter": (running.daemon._lanes.reporter, "_deliver"),
+            "heartbeats": (running.daemon._lanes.control, "_take_decisions"),
             "worker": (running.daemon._outbox, "began"),
         }[part]
         monkeypatch.setattr(*broken, fail)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
 import structlog
@@ -41,23 +41,20 @@ class ProgressSender:
         self._faults = faults
         self._waiting: deque[_Step] = deque()
         self._sequences: dict[str, int] = {}
-        self._dropped: dict[str, int] = {}
+        self._dropped: Counter[tuple[str, int]] = Counter()
         self._some = asyncio.Event()
 
     def report(self, attempt_id: str, fence: int, event: str, data: JsonObject) -> None:
-        """Never blocks. Beyond the bound the oldest is dropped, and the next one of its attempt says how many were."""
+        """Never blocks. Beyond the bound the oldest is dropped, and what is sent next says how many of its attempt were."""
         if len(self._waiting) >= _MOST_WAITING:
             oldest = self._waiting.popleft()
-            self._dropped[oldest.attempt_id] = self._dropped.get(oldest.attempt_id, 0) + 1
-        dropped = self._dropped.pop(attempt_id, 0)
-        if dropped:
-            self._append(attempt_id, fence, _DROPPED, {"count": dropped})
-        self._append(attempt_id, fence, event, data)
+            self._dropped[oldest.attempt_id, oldest.fence] += 1
+        self._waiting.append(self._step(attempt_id, fence, event, data))
+        self._some.set()
 
     def forget(self, attempt_id: str) -> None:
         """The attempt has ended: no more of it will be reported."""
         self._sequences.pop(attempt_id, None)
-        self._dropped.pop(attempt_id, None)
 
     async def run(self) -> None:
         waits = backoff(0.5, 30.0)
@@ -65,7 +62,7 @@ class ProgressSender:
             await self._some.wait()
             await asyncio.sleep(_GATHER_SECONDS)
             session = await self._keeper.session()
-            batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+            batch = self._next_batch()
             if "events" in session.features:
                 try:
                     await self._send(batch)
@@ -85,10 +82,14 @@ class ProgressSender:
             if not self._waiting:
                 self._some.clear()
 
-    def _append(self, attempt_id: str, fence: int, event: str, data: JsonObject) -> None:
+    def _next_batch(self) -> list[_Step]:
+        dropped = [self._step(attempt_id, fence, _DROPPED, {"count": count}) for (attempt_id, fence), count in self._dropped.items()]
+        self._dropped.clear()
+        return dropped + [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+
+    def _step(self, attempt_id: str, fence: int, event: str, data: JsonObject) -> _Step:
         sequence = self._sequences[attempt_id] = self._sequences.get(attempt_id, 0) + 1
-        self._waiting.append(_Step(attempt_id, fence, sequence, event, data, time.monotonic()))
-        self._some.set()
+        return _Step(attempt_id, fence, sequence, event, data, time.monotonic())
 
     async def _send(self, batch: list[_Step]) -> None:
         request_id = new_request_id()

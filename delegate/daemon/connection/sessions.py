@@ -119,7 +119,7 @@ class SessionHooks:
     bootstrap_token: Callable[[], Secret]
     clusters: Callable[[], Sequence[ClusterName]]
     attempts: Callable[[], Sequence[AttemptReport]]
-    on_enrolled: Callable[[str, Secret], None]
+    on_enrolled: Callable[[str, Secret], object]
     on_opened: Callable[[Session, Sequence[AttemptReport], Sequence[AttemptDecision]], None]
     on_token_expiry: Callable[[float | None], None]
     on_ended: Callable[[DelegateError], None]

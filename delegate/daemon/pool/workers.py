@@ -22,7 +22,7 @@ from delegate.engine.tasks.stopping import StopVerdict, outcome_of
 from delegate.foundation.errors import DelegateError, ErrorGroup
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, failed_result
-from delegate.model.tasks import Task, read_task
+from delegate.model.tasks import Task, TaskKind, read_task
 from delegate.protocol.work import LeasedTask, ReleaseReason
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ class PoolRules:
 
     kill_grace: float = 12.0
     turn_wait: float = 10.0
-    unfenced_kinds: frozenset[str] = frozenset()
+    unfenced_kinds: frozenset[str] = frozenset({TaskKind.GIT_UPDATE.value})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +216,7 @@ class WorkerPool:
         loop = asyncio.get_running_loop()
         attempt.phase, attempt.started_at = Phase.RUNNING, loop.time()
         self._hooks.on_began(attempt.leased)
-        log.info("task.started", kind=attempt.task.kind.value, number=attempt.leased.attempt_number, fence=attempt.leased.fence)
+        log.debug("task.started", kind=attempt.task.kind.value, number=attempt.leased.attempt_number, fence=attempt.leased.fence)
         attempt.timers.append(loop.call_at(attempt.deadline, self._run_out_of_time, attempt))
         result = await self._execute_guarded(attempt)
         _not_cancelled_any_more()
