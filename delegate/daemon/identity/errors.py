@@ -1,0 +1,36 @@
+"""Faults of the delegate's certificate:
+
+IdentityError
+  CertificateDamagedError   what is on disk can't be used
+  RenewalRefusedError       the manager will not renew; only enrolling again may help
+  RenewalFailedError        no new certificate came about this time
+  TrialError                the manager was not reached with the new certificate
+StateDirectoryError (of `daemon.directories`)  the directory can't be written or read
+"""
+
+from delegate.foundation.errors import Category, DelegateError
+
+
+class IdentityError(DelegateError):
+    default_code = "identity.fault"
+    category = Category.DEPENDENCY
+
+
+class CertificateDamagedError(IdentityError):
+    default_code = "identity.damaged"
+    category = Category.INPUT
+
+
+class RenewalRefusedError(IdentityError):
+    default_code = "identity.renewal_refused"
+    category = Category.PERMISSION
+
+
+class RenewalFailedError(IdentityError):
+    default_code = "identity.renewal_failed"
+    default_retryable = True
+
+
+class TrialError(IdentityError):
+    default_code = "identity.trial_failed"
+    default_retryable = True
