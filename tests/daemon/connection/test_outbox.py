@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from delegate.daemon.connection.journal import Began, Kept
-from delegate.daemon.connection.journal_files import read_journals
+from delegate.daemon.connection.journal import Began, Kept, encode_record
+from delegate.daemon.connection.journal_files import JournalFile, adopted, read_journals
 from delegate.daemon.connection.outbox import Outbox, OutboxLimits
 from delegate.daemon.directories import StateDirectoryError, write_all
 from delegate.protocol.codec import result_digest
@@ -292,3 +293,45 @@ async def test_sigkill_at_any_moment_loses_no_kept_result(
     unsettled = {f"a{number}" for number in range(0, last + 1, 2)}
     assert unsettled <= set(outbox.unsent())
     await outbox.close()
+
+
+async def test_adoption_and_rewrites_do_not_lose_each_other(tmp_path: Path) -> None:
+    """What is adopted while the journal is being rewritten is in the new one."""
+    outbox = Outbox(tmp_path, "first", rewrite_bytes=1)
+    outbox.open()
+    names: list[str] = []
+    for number in range(20):
+        orphan = opened(tmp_path, f"orphan-{number}")
+        await orphan.keep(kept(f"orphaned-{number}"))
+        await orphan.close()
+        await outbox.keep(kept(f"own-{number}", "x" * 20_000))
+        outbox.settle(f"own-{number}")  # most of the journal is history now, so this write is followed by a rewrite
+        await outbox.adopt()
+        names.append(f"orphaned-{number}")
+    assert sorted(outbox.unsent()) == sorted(names)
+    assert sorted(item.attempt_id for item in await outbox.load(outbox.unsent())) == sorted(names)
+    await outbox.close()
+
+    again = opened(tmp_path, "second")
+    assert sorted(again.unsent()) == sorted(names)
+    await again.close()
+
+
+def test_a_journal_that_is_replaced_in_the_moment_of_adoption_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner gave the old file up by replacing it, not by dying: the lock on the old one means nothing."""
+    living = JournalFile(tmp_path / "living.journal")
+    line = encode_record(kept("a"))
+    living.append([line], durable=True)
+    lock = fcntl.flock
+
+    def replace_first(descriptor: int, kind: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        living.rewrite([line])
+        lock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    with adopted(tmp_path) as orphans:
+        assert orphans == []
+
+    assert (tmp_path / "living.journal").read_bytes() == line
+    living.close()
