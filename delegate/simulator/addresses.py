@@ -57,6 +57,11 @@ class Addresses:
             spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False
         ):
             causes += self._allocate_ports(spec, owner, keep=keep and not causes)
+        if spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local" and not spec.get("healthCheckNodePort"):
+            number = next(item for item in self._next_port if ("TCP", item) not in self._ports)
+            spec["healthCheckNodePort"] = number
+            if keep and not causes:
+                self._ports["TCP", number] = owner
         return causes
 
     def _allocate_ports(self, spec: JsonObject, owner: tuple[str, str], *, keep: bool) -> list[Cause]:

@@ -3,7 +3,7 @@
 from delegate.model.resources import JsonObject
 from delegate.simulator.registry import Registry
 from delegate.simulator.storing import Options
-from delegate.simulator.writes import Write
+from delegate.simulator.writes import MERGE_PATCH, Write
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sim-1"
@@ -23,6 +23,8 @@ def populate(registry: Registry) -> None:
         _role("cluster-admin", [_rule("*", "*", "*"), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
     )
     _create(registry, "", "Node", "", node())
+    nodes = registry.kind("", "Node")
+    Write(registry, nodes, "", NODE, options=_SERVER).patch(MERGE_PATCH, {"spec": {"taints": None}})
     service = {
         "metadata": {"name": "kubernetes"},
         "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},

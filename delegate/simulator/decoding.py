@@ -4,13 +4,16 @@ Nulls and empty optional fields go, fields that are always written come, quantit
 named. The result shares nothing mutable with the argument but untyped parts.
 """
 
+import base64
+import re
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import quantities
+from delegate.simulator import quantities, times
 from delegate.simulator.schemas import ANY, FieldType
 from delegate.simulator.statuses import StatusError, bad_request
 
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
@@ -25,20 +28,25 @@ class _WrongTypeError(Exception):
         self.trail: list[str] = [field] if field else []
 
 
-class _RefusedError(Exception):
-    """A value of the right type that its own decoding refuses (a quantity)."""
+class RefusedValueError(Exception):
+    """A value of the right type that its own decoding refuses (a quantity, a time, bytes)."""
+
+    def __init__(self, why: str, *, from_json: bool = False) -> None:
+        super().__init__(why)
+        self.from_json = from_json
 
 
 def decode(body: JsonObject, type_: FieldType, version: str, unknown: list[str]) -> JsonObject:
-    """The object as the server holds it. Raises a 400 for values of a wrong type; unknown fields are added to `unknown`."""
+    """The object as the server holds it; unknown fields are added to `unknown`.
+
+    Raises a 400 for values of a wrong type, `RefusedValueError` for those that their type refuses.
+    """
     try:
         decoded: JsonObject = _struct(body, type_, "", unknown)
     except _WrongTypeError as wrong:
         path = ".".join(reversed(wrong.trail))
         field = f"Go struct field {wrong.struct}.{path}" if wrong.struct else "Go value"
         raise refused(body, version, f"json: cannot unmarshal {wrong.got} into {field} of type {wrong.wanted}") from None
-    except _RefusedError as why:
-        raise refused(body, version, str(why)) from None
     return decoded
 
 
@@ -119,7 +127,7 @@ def _scalar(value: Any, type_: FieldType) -> Any:
     if kind == "string":
         if type(value) is not str:
             raise _WrongTypeError(_json_type(value), "string")
-        return value
+        return _bytes(value) if form == "bytes" else value
     if kind == "boolean":
         if type(value) is not bool:
             raise _WrongTypeError(_json_type(value), "bool")
@@ -132,12 +140,53 @@ def _scalar(value: Any, type_: FieldType) -> Any:
         try:
             return quantities.canonical(str(value))
         except ValueError as error:
-            raise _RefusedError(str(error)) from None
+            raise RefusedValueError(str(error)) from None
     if form == "int_or_string" and (isinstance(value, bool | float) or not isinstance(value, int | str)):
         raise _WrongTypeError(_json_type(value), "intstr.IntOrString")
-    if form == "time" and type(value) is not str:
-        raise _WrongTypeError(_json_type(value), "string")
+    if form in ("time", "micro_time"):
+        if type(value) is not str:
+            raise _WrongTypeError(_json_type(value), "string")
+        try:
+            return times.canonical(value, micro=form == "micro_time")
+        except ValueError as error:
+            raise RefusedValueError(str(error)) from None
     return value
+
+
+def _bytes(text: str) -> str:
+    """Bytes as base64, written again as Go would write them."""
+    if not _BASE64.fullmatch(text):
+        wrong = _first_byte_no_base64(text)
+        if wrong is not None:
+            raise RefusedValueError(f"illegal base64 data at input byte {wrong}", from_json=True)
+    return base64.b64encode(base64.b64decode(text)).decode()
+
+
+def _first_byte_no_base64(text: str) -> int | None:
+    """Where a text stops being base64, as Go's decoder counts; None where all of it is."""
+    filled = 0
+    for at, char in enumerate(text):
+        if char in "\r\n":
+            continue
+        if char == "=":
+            return _wrong_padding(text, at, filled)
+        if not (char.isascii() and (char.isalnum() or char in "+/")):
+            return at
+        filled = (filled + 1) % 4
+    return len(text) - filled if filled else None
+
+
+def _wrong_padding(text: str, at: int, filled: int) -> int | None:
+    if filled < 2:
+        return at
+    rest = text[at + 1 :].lstrip("\r\n")
+    if filled == 2:
+        if not rest:
+            return len(text)
+        if rest[0] != "=":
+            return len(text) - len(rest) - 1
+        rest = rest[1:].lstrip("\r\n")
+    return len(text) - len(rest) if rest else None
 
 
 def _number(value: Any, form: str) -> Any:

@@ -15,7 +15,7 @@ from delegate.simulator import zeroes
 VERSION = "v1.36.0-local"
 REFERENCE = "#/$defs/"
 
-Form = Literal["plain", "quantity", "int_or_string", "time", "bytes", "int32", "int64", "double"]
+Form = Literal["plain", "quantity", "int_or_string", "time", "micro_time", "bytes", "int32", "int64", "double"]
 
 
 class FieldType:
@@ -60,6 +60,9 @@ class FieldType:
 
 ANY = FieldType("any")
 ANY.open = True
+FREE = FieldType("any")
+FREE.open = FREE.atomic = True
+"""What the definitions leave open: owned as a whole."""
 
 
 def scalar(kind: Literal["numeric", "string", "boolean", "untyped"], form: Form = "plain") -> FieldType:
@@ -74,13 +77,13 @@ NAMED: dict[str, FieldType] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": scalar("untyped", "quantity"),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": scalar("untyped", "int_or_string"),
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": scalar("untyped", "time"),
-    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": scalar("untyped", "time"),
-    "io.k8s.apimachinery.pkg.runtime.RawExtension": ANY,
-    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": ANY,
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": ANY,
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": ANY,
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": ANY,
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": ANY,
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": scalar("untyped", "micro_time"),
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": FREE,
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": FREE,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": FREE,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": FREE,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": FREE,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": FREE,
 }
 
 
@@ -178,7 +181,7 @@ def _compile(schema: dict[str, Any]) -> FieldType:
             made.element = _compile(schema["additionalProperties"])
             made.atomic = schema.get("x-kubernetes-map-type") == "atomic"
             return made
-    return ANY
+    return FREE
 
 
 def _list(schema: dict[str, Any]) -> FieldType:

@@ -57,7 +57,7 @@ def insert(write: "Write", body: JsonObject, managed: list[JsonObject]) -> Outco
     if metadata.get("resourceVersion"):
         raise statuses.internal("resourceVersion should not be set on objects to be created")
     body["metadata"] = metadata = _new_metadata(write, metadata, managed)
-    strategies.prepare_create(resource, body, registry.empty_status(resource))
+    strategies.prepare_create(resource, body, registry.empty_status(resource), now=metadata["creationTimestamp"])
     causes = metadata_rules.validate(resource, body) + objects.validate(resource, body)
     if causes:
         raise statuses.invalid(resource.kind, resource.group, metadata.get("name", ""), causes)

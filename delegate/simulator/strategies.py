@@ -4,11 +4,11 @@
 """
 
 import base64
-import re
 from collections.abc import Callable
 from typing import Any
 
 from delegate.model.resources import JsonObject
+from delegate.simulator.defaults.workloads import TEMPLATE_GENERATION
 from delegate.simulator.kinds import Resource
 
 WITH_GENERATION = {
@@ -20,6 +20,7 @@ WITH_GENERATION = {
     ("batch", "CronJob"),
     ("", "ReplicationController"),
     ("", "Pod"),
+    ("", "PodTemplate"),
     ("networking.k8s.io", "Ingress"),
     ("networking.k8s.io", "NetworkPolicy"),
     ("networking.k8s.io", "IngressClass"),
@@ -37,7 +38,6 @@ WITH_GENERATION = {
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
 }
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 PVC_FINALIZER = "kubernetes.io/pvc-protection"
 PV_FINALIZER = "kubernetes.io/pv-protection"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -75,19 +75,7 @@ def move_string_data(body: JsonObject) -> None:
             data[key] = base64.b64encode(value.encode()).decode()
 
 
-def first_byte_no_base64(secret: JsonObject) -> int | None:
-    """Where a Secret's `data` stops being base64, as Go counts; None where all of it is."""
-    for value in (secret.get("data") or {}).values():
-        text = str(value or "").replace("\r", "").replace("\n", "")
-        wrong = re.search(r"[^A-Za-z0-9+/]", text.rstrip("="))
-        if wrong is not None:
-            return wrong.start()
-        if len(text) % 4 or len(text) - len(text.rstrip("=")) > 2:
-            return len(text)
-    return None
-
-
-def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObject | None) -> None:
+def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObject | None, *, now: str) -> None:
     metadata = body["metadata"]
     if has_generation(resource):
         metadata["generation"] = 1
@@ -101,6 +89,8 @@ def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObjec
     preparation = _PREPARATIONS.get((resource.group, resource.kind))
     if preparation is not None:
         preparation(body)
+    if (resource.group, resource.kind) == ("", "PersistentVolume"):
+        body["status"]["lastPhaseTransitionTime"] = now
 
 
 def _namespace(body: JsonObject) -> None:
@@ -159,7 +149,8 @@ def _select_job(body: JsonObject) -> None:
         selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         selector.setdefault(_JOB_LABELS[0], uid)
     if not body["metadata"].get("labels") and labels:
-        body["metadata"]["labels"] = dict(labels)
+        body["metadata"]["labels"] = labels
+    body["metadata"]["labels"] = dict(body["metadata"].get("labels") or {})
 
 
 _PREPARATIONS: dict[tuple[str, str], Callable[[JsonObject], None]] = {

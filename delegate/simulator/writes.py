@@ -132,11 +132,13 @@ class Write:
             why = "json: cannot unmarshal string into Go struct field .metadata of type v1.ObjectMeta"
             raise decoding.refused(body, resource.version, why)
         if resource.definition is None:
-            decoded = decoding.decode(body, resource.type, resource.version, unknown)
+            try:
+                decoded = decoding.decode(body, resource.type, resource.version, unknown)
+            except decoding.RefusedValueError as error:
+                raise self._refused_value(body, error, applied=not report) from None
             decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
             if (resource.group, resource.kind) == ("", "Secret"):
                 strategies.move_string_data(decoded)
-                self._check_data(body, decoded, applied=not report)
             apply_defaults(resource.group, resource.kind, decoded)
         else:
             decoded = _decode_custom(resource, body, unknown)
@@ -144,16 +146,15 @@ class Write:
             self._report(unknown)
         return decoded
 
-    def _check_data(self, body: JsonObject, secret: JsonObject, *, applied: bool) -> None:
-        wrong = strategies.first_byte_no_base64(secret)
-        if wrong is None:
-            return
-        why = f"illegal base64 data at input byte {wrong}"
+    def _refused_value(self, body: JsonObject, error: decoding.RefusedValueError, *, applied: bool) -> statuses.StatusError:
         if not applied:
-            raise decoding.refused(body, self.resource.version, why)
-        raise statuses.internal(
-            f"failed to convert new object ({self.namespace}/{self.name}; /v1, Kind=Secret) to proper version: "
-            f"unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: {why}"
+            return decoding.refused(body, self.resource.version, str(error))
+        kind = f"{self.resource.group}/{self.resource.version}, Kind={self.resource.kind}"
+        place = (body.get("metadata") or {}).get("namespace", "")
+        why = f"error decoding from json: {error}" if error.from_json else str(error)
+        return statuses.internal(
+            f"failed to convert new object ({place}/{self.name}; {kind}) to proper version: "
+            f"unable to convert unstructured object to {kind}: {why}"
         )
 
     def _report(self, unknown: list[str]) -> None:

@@ -10,6 +10,7 @@ DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # a path
 SERVICE_CA = "openshift-service-ca.crt"
 """A fourth source of the token volume that the recorded control plane adds."""
+NOT_READY = "node.kubernetes.io/not-ready"
 _TOKEN_SECONDS = 3607
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -35,6 +36,8 @@ def fill_in(registry: Registry, resource: Resource, body: JsonObject) -> None:
             _priority(registry, body)
             _account(registry, body)
             _tolerations(body["spec"])
+        case "", "Node":
+            _not_ready(body["spec"])
         case _:
             pass
 
@@ -105,6 +108,13 @@ def _mount_token(registry: Registry, spec: JsonObject) -> None:
     for container in bare:
         mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+def _not_ready(spec: JsonObject) -> None:
+    """A new node takes no pods until its own controller has seen it ready."""
+    taints = spec.setdefault("taints", [])
+    if not any(item.get("key") == NOT_READY and item.get("effect") == "NoSchedule" for item in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
 
 
 def _tolerations(spec: JsonObject) -> None:

@@ -14,8 +14,8 @@ from delegate.simulator.controllers.base import (
     pod_from_template,
     scaled,
 )
+from delegate.simulator.defaults.workloads import TEMPLATE_GENERATION
 from delegate.simulator.store import Change, StorageKey, Stored
-from delegate.simulator.strategies import TEMPLATE_GENERATION
 
 SETS: StorageKey = ("apps", "daemonsets")
 PODS: StorageKey = ("", "pods")

@@ -15,7 +15,7 @@ def pull_policy(image: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def default_pod_spec(spec: JsonObject) -> None:
+def default_pod_spec(spec: JsonObject, *, host_ports: bool = False) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("securityContext", {})
@@ -25,7 +25,7 @@ def default_pod_spec(spec: JsonObject) -> None:
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif "serviceAccount" in spec:
         spec["serviceAccountName"] = spec["serviceAccount"]
-    host_network = bool(spec.get("hostNetwork"))
+    host_network = host_ports and bool(spec.get("hostNetwork"))
     for key in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(key) or ():
             _default_container(container, host_network=host_network)
@@ -98,7 +98,7 @@ def _default_files(source: Any) -> None:
 def default_pod(body: JsonObject) -> None:
     """A Pod itself: requests follow limits, and Service environment variables are on."""
     spec = body["spec"]
-    default_pod_spec(spec)
+    default_pod_spec(spec, host_ports=True)
     spec.setdefault("enableServiceLinks", True)
     for key in ("initContainers", "containers"):
         for container in spec.get(key) or ():
@@ -109,5 +109,5 @@ def default_pod(body: JsonObject) -> None:
                     requests.setdefault(name, amount)
 
 
-def default_template(template: JsonObject) -> None:
-    default_pod_spec(template["spec"])
+def default_template(template: JsonObject, *, host_ports: bool = False) -> None:
+    default_pod_spec(template["spec"], host_ports=host_ports)

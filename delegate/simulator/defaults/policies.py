@@ -106,6 +106,11 @@ def _api_service(body: JsonObject) -> None:
         service.setdefault("port", 443)
 
 
+def _flow_schema(body: JsonObject) -> None:
+    if not body["spec"].get("matchingPrecedence"):
+        body["spec"]["matchingPrecedence"] = 1000
+
+
 TABLE = {
     (RBAC, "RoleBinding"): _binding,
     (RBAC, "ClusterRoleBinding"): _binding,
@@ -118,4 +123,5 @@ TABLE = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("apiregistration.k8s.io", "APIService"): _api_service,
     ("", "LimitRange"): _limit_range,
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): _flow_schema,
 }

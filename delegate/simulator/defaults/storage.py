@@ -33,10 +33,23 @@ def _storage_class(body: JsonObject) -> None:
     body.setdefault("volumeBindingMode", "Immediate")
 
 
+def _driver(body: JsonObject) -> None:
+    spec = body["spec"]
+    spec.setdefault("attachRequired", True)
+    spec.setdefault("podInfoOnMount", False)
+    spec.setdefault("storageCapacity", False)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    if not spec.get("volumeLifecycleModes"):
+        spec["volumeLifecycleModes"] = ["Persistent"]
+    spec.setdefault("requiresRepublish", False)
+    spec.setdefault("seLinuxMount", False)
+
+
 TABLE = {
     ("", "Secret"): _secret,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "PersistentVolume"): _volume,
     ("", "Namespace"): _namespace,
     ("storage.k8s.io", "StorageClass"): _storage_class,
+    ("storage.k8s.io", "CSIDriver"): _driver,
 }

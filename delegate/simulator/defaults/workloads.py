@@ -3,6 +3,8 @@
 from delegate.model.resources import JsonObject
 from delegate.simulator.defaults.pods import default_pod, default_template
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
 
 def _deployment(body: JsonObject) -> None:
     spec = body["spec"]
@@ -66,6 +68,8 @@ def _daemon_set(body: JsonObject) -> None:
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
     default_template(spec["template"])
+    # The conversion to v1 writes the generation that the internal type holds, 0 in an object that says nothing of it.
+    (body["metadata"].get("annotations") or body["metadata"].setdefault("annotations", {})).setdefault(TEMPLATE_GENERATION, "0")
 
 
 def default_job_spec(spec: JsonObject) -> None:
@@ -83,7 +87,8 @@ def _job(body: JsonObject) -> None:
     spec = body["spec"]
     labels = (spec["template"].get("metadata") or {}).get("labels")
     if labels and not body["metadata"].get("labels"):
-        body["metadata"]["labels"] = dict(labels)
+        # The very same labels, as in the server: those that the strategy adds to the template appear here too.
+        body["metadata"]["labels"] = labels
     default_job_spec(spec)
     default_template(spec["template"])
 

@@ -1,5 +1,6 @@
 """Validation of configuration, claims and quotas."""
 
+import base64
 import re
 from typing import Any
 
@@ -92,6 +93,17 @@ def _volume(body: JsonObject) -> list[Cause]:
     if not spec.keys() - others:
         causes.append(statuses.required("spec", "must specify a volume type"))
     return causes
+
+
+def secret_warnings(body: JsonObject) -> list[str]:
+    """What is wrong with a certificate and its key, as far as the form goes."""
+    data = body.get("data") or {}
+    if body.get("type") != "kubernetes.io/tls":
+        return []
+    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN" not in base64.b64decode(data.get(key) or ""):
+            return [f"tls: failed to find any PEM data in {what} input"]
+    return []
 
 
 TABLE = {

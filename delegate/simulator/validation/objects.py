@@ -31,4 +31,12 @@ def validate(resource: Resource, body: JsonObject) -> list[Cause]:
 
 def warnings(resource: Resource, body: JsonObject) -> list[str]:
     """Advice that comes with a success (Warning headers)."""
-    return workloads.warnings(body) if (resource.group, resource.kind) in workloads.WITH_TEMPLATE else []
+    if (resource.group, resource.kind) in workloads.WITH_TEMPLATE:
+        return workloads.warnings(body)
+    match resource.group, resource.kind:
+        case "", "Secret":
+            return configuration.secret_warnings(body)
+        case "", "Endpoints":
+            return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+        case _:
+            return []
