@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -118,7 +119,7 @@ class Transport:
         trip.began_at = time.monotonic()
         try:
             async with (
-                asyncio.timeout(silence + self._limits.connect) as limit,
+                trip.limited(self._limits.connect, silence) as limit,
                 session.post(
                     call.url,
                     data=_upload(call.body, limit, silence),
@@ -132,7 +133,12 @@ class Transport:
                 return await _read_answer(response, limit, self._limits.stall)
         except TimeoutError as error:
             hint = "check for a firewall that drops connections without a word; this is tried again"
-            raise TransportError(f"{call.route} was silent for {silence:g} s", hint=hint) from error
+            words = (
+                f"{call.route} was silent for {silence:g} s"
+                if trip.sent
+                else f"no connection to {call.place} within {self._limits.connect:g} s"
+            )
+            raise TransportError(words, hint=hint) from error
         except aiohttp.ClientConnectionError as error:
             if isinstance(error, aiohttp.ClientConnectorError):
                 raise explain_connect_fault(error, call.url) from error
@@ -155,7 +161,7 @@ class Transport:
             trust_env=False,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[_watch_reuse()],
+            trace_configs=[_watch_trips()],
             max_line_size=32 * 1024,
             max_field_size=32 * 1024,
         )
@@ -170,6 +176,10 @@ class _Call:
     body: bytes
     headers: dict[str, str]
 
+    @property
+    def place(self) -> str:
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
 
 @dataclass
 class _Trip:
@@ -179,6 +189,20 @@ class _Trip:
     reused: bool = False
     answer_began: bool = False
     cut_after: float | None = None
+    sent: bool = False
+    limit: asyncio.Timeout | None = None
+    silence: float = 0.0
+
+    def limited(self, connect: float, silence: float) -> asyncio.Timeout:
+        """A limit on the way to a connection; once the request is on it, on the silence."""
+        self.silence = silence
+        self.limit = asyncio.timeout(connect)
+        return self.limit
+
+    def note_sending(self) -> None:
+        self.sent = True
+        if self.limit is not None:
+            _put_off(self.limit, self.silence)
 
     @property
     def was_keep_alive_race(self) -> bool:
@@ -198,15 +222,21 @@ def _headers(request_id: str, size: int, token: Secret, delegate_id: str) -> dic
     return headers
 
 
-def _watch_reuse() -> aiohttp.TraceConfig:
+def _watch_trips() -> aiohttp.TraceConfig:
     trace = aiohttp.TraceConfig()
 
-    async def mark(session: aiohttp.ClientSession, context: SimpleNamespace, parameters: aiohttp.TraceConnectionReuseconnParams) -> None:
+    async def mark_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, _: aiohttp.TraceConnectionReuseconnParams) -> None:
         trip = context.trace_request_ctx
         if isinstance(trip, _Trip):
             trip.reused = True
 
-    trace.on_connection_reuseconn.append(mark)
+    async def mark_sending(session: aiohttp.ClientSession, context: SimpleNamespace, _: aiohttp.TraceRequestHeadersSentParams) -> None:
+        trip = context.trace_request_ctx
+        if isinstance(trip, _Trip):
+            trip.note_sending()
+
+    trace.on_connection_reuseconn.append(mark_reuse)
+    trace.on_request_headers_sent.append(mark_sending)
     return trace
 
 

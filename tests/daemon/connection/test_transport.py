@@ -310,6 +310,28 @@ async def test_a_name_that_does_not_resolve_is_told_apart() -> None:
     await transport.close()
 
 
+async def test_goes_through_the_proxy_that_the_rules_name(manager: ScriptedManager) -> None:
+    """The manager's name is the proxy's to resolve; its credentials go to the proxy alone."""
+    address = manager.url.replace("http://", "http://user:word@")
+    transport = Transport(Endpoint(join=lambda path: f"http://manager.invalid{path}", proxy=lambda url: address), limits=QUICK)
+
+    returned = await call(transport)
+
+    assert [each.verdict for each in returned.results] == ["accepted"]
+    await transport.close()
+
+
+async def test_a_proxy_that_is_away_is_named_as_such() -> None:
+    """The hint is about the proxy, not about the manager."""
+    transport = Transport(Endpoint(join=lambda path: f"http://manager.invalid{path}", proxy=lambda url: "http://127.0.0.1:9"), limits=QUICK)
+
+    with pytest.raises(TransportError, match=r"the proxy for manager\.invalid can't be reached") as caught:
+        await call(transport)
+
+    assert "NO_PROXY" in caught.value.hint
+    await transport.close()
+
+
 @pytest.fixture
 def authority() -> trustme.CA:
     return trustme.CA()
