@@ -19,7 +19,7 @@ from benchmarks import processes
 from benchmarks.errors import BrokenRunError
 from benchmarks.machine import file_system_of, load_average
 from benchmarks.operators import Operator, delegate_settings, managing
-from benchmarks.reports import Figure, Report, Target, percentile
+from benchmarks.reports import Figure, Report, Target, of_samples, percentile
 from benchmarks.standins import TIMED
 
 _READY_SECONDS = 60.0
@@ -35,65 +35,84 @@ class Sizes:
     tasks: int
     posts: int
     timed: int
+    rounds: int
 
 
-FULL = Sizes(tasks=5000, posts=20_000, timed=300)
-QUICK = Sizes(tasks=20, posts=50, timed=3)
+FULL = Sizes(tasks=5000, posts=10_000, timed=300, rounds=3)
+QUICK = Sizes(tasks=20, posts=50, timed=3, rounds=1)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Tasks or posts a second, and milliseconds of processor time that one task of the backlog took."""
+
+    posts: float
+    submitted: float
+    drained: float
+    through: float
+    manager_cpu: float
+    delegate_cpu: float
 
 
 async def measure(directory: Path, *, quick: bool) -> Report:
     sizes = QUICK if quick else FULL
     circumstances = (load_average(), f"SQLite on {file_system_of(directory)}")
-    posts = sizes.posts / await _post(directory, sizes.posts)
     async with managing(directory) as (operator, manager):
         token = await operator.create_token()
         settings = delegate_settings(directory / "delegate", operator, token, capacity=_CAPACITY)
         # Once, so that the manager knows a delegate that reaches the destination.
         async with _delegate(directory, settings) as child:
             await child.hear("ready", within=_READY_SECONDS)
-        submitting = await _submit_all(operator, "backlog", sizes.tasks)
-        before = await _finished(operator)
+        rounds = [await _run_round(directory, operator, manager, settings, number=number, sizes=sizes) for number in range(sizes.rounds)]
         async with _delegate(directory, settings) as child:
             await child.hear("ready", within=_READY_SECONDS)
-            ends = {"the manager": manager, "the delegate": child}
-            used = {name: each.usage().cpu_seconds for name, each in ends.items()}
-            draining = await _until_finished(operator, before + sizes.tasks)
-            used = {name: each.usage().cpu_seconds - used[name] for name, each in ends.items()}
-            before = await _finished(operator)
-            through = time.monotonic()
-            await _submit_all(operator, "through", sizes.tasks)
-            await _until_finished(operator, before + sizes.tasks)
-            through = time.monotonic() - through
             latencies = [await _start_latency(operator, child, number) for number in range(sizes.timed)]
-    rates = {
-        "submitted, nobody working": sizes.tasks / submitting,
-        "backlog worked off": sizes.tasks / draining,
-        "submitted and worked off at once": sizes.tasks / through,
-    }
+    posts = [each.posts for each in rounds]
+
+    def against_posts(name: str, rates: list[float], target: Target | None = None) -> Figure:
+        return of_samples(name, rates, "tasks/s", against=POSTS, base=posts, target=target)
+
     return Report(
         subject="queue",
-        title=f"{sizes.tasks:,} tasks that do nothing, capacity {_CAPACITY}; {_IN_FLIGHT} requests in flight",
+        title=f"{sizes.tasks:,} tasks that do nothing, capacity {_CAPACITY}, {_IN_FLIGHT} requests in flight; median of {sizes.rounds}",
         circumstances=circumstances,
         figures=(
-            Figure(name=POSTS, value=posts, unit="/s"),
-            *(
-                Figure(
-                    name=name,
-                    value=rate,
-                    unit="tasks/s",
-                    against=POSTS,
-                    ratio=rate / posts,
-                    target=Target("value", at_least=5000.0) if name == "backlog worked off" else None,
-                )
-                for name, rate in rates.items()
-            ),
-            *(
-                Figure(name=f"  CPU of {name} for one of the backlog", value=1000 * seconds / sizes.tasks, unit="ms")
-                for name, seconds in used.items()
-            ),
+            of_samples(POSTS, posts, "/s"),
+            against_posts("submitted, nobody working", [each.submitted for each in rounds]),
+            against_posts("backlog worked off", [each.drained for each in rounds], Target("value", at_least=5000.0)),
+            of_samples("  CPU of the manager for each", [each.manager_cpu for each in rounds], "ms"),
+            of_samples("  CPU of the delegate for each", [each.delegate_cpu for each in rounds], "ms"),
+            against_posts("submitted and worked off at once", [each.through for each in rounds]),
             Figure(name="start latency, p50", value=percentile(latencies, 0.50), unit="ms", target=Target("value", at_most=5.0)),
             Figure(name="start latency, p99", value=percentile(latencies, 0.99), unit="ms", target=Target("value", at_most=25.0)),
         ),
+    )
+
+
+async def _run_round(
+    directory: Path, operator: Operator, manager: processes.Child, settings: dict[str, str], *, number: int, sizes: Sizes
+) -> _Round:
+    tasks = sizes.tasks
+    posting = await _post(directory, number, sizes.posts)
+    submitting = await _submit_all(operator, f"backlog-{number}", tasks)
+    before = await _finished(operator)
+    async with _delegate(directory, settings) as child:
+        await child.hear("ready", within=_READY_SECONDS)
+        ends = manager, child
+        used = [each.usage().cpu_seconds for each in ends]
+        draining = await _until_finished(operator, before + tasks)
+        manager_cpu, delegate_cpu = (each.usage().cpu_seconds - earlier for each, earlier in zip(ends, used, strict=True))
+        began = time.monotonic()
+        await _submit_all(operator, f"through-{number}", tasks)
+        await _until_finished(operator, before + 2 * tasks)
+        through = time.monotonic() - began
+    return _Round(
+        posts=sizes.posts / posting,
+        submitted=tasks / submitting,
+        drained=tasks / draining,
+        through=tasks / through,
+        manager_cpu=1000 * manager_cpu / tasks,
+        delegate_cpu=1000 * delegate_cpu / tasks,
     )
 
 
@@ -102,16 +121,18 @@ def _delegate(directory: Path, settings: dict[str, str]) -> AbstractAsyncContext
     return processes.running(arguments, environment=settings, log=directory / "delegate.log")
 
 
-async def _post(directory: Path, count: int) -> float:
+async def _post(directory: Path, number: int, count: int) -> float:
     """Seconds that durable posts take that carry as much as a task."""
     body = msgspec.json.encode({"application": "posts-000000", "padding": "x" * 200})
     async with (
-        processes.running(["-m", "benchmarks.standins", "posts", str(directory / "posts.db")], log=directory / "posts.log") as child,
+        processes.running(
+            ["-m", "benchmarks.standins", "posts", str(directory / f"posts-{number}.db")], log=directory / "posts.log"
+        ) as child,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
         ready, _ = await child.hear("ready", within=_READY_SECONDS)
 
-        async def post(number: int) -> None:
+        async def post(_: int) -> None:
             async with session.post(str(ready["url"]), data=body) as response:
                 await response.read()
                 if response.status != 201:
