@@ -142,7 +142,7 @@ def _print_task(shown: TaskView) -> None:
         ("retry of", summary.retry_of),
         ("superseded by", summary.superseded_by),
     ]
-    width = max(len(name) for name, _ in lines)
+    width = max(len(name) for name, value in lines if value)
     for name, value in lines:
         if value:
             click.echo(f"{name.ljust(width)}  {value}")

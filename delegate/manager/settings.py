@@ -54,7 +54,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     events_per_attempt: int = 1000
     event_bytes: int = 16 * 2**10
     page_size: int = 500
-    batch_tasks: int = 256
+    batch_tasks: int = 128
+    """Most tasks in one answer. A delegate with more free slots asks again at once, and works on the first ones meanwhile."""
     labels: int = 64
     clusters: int = 256
     header_seconds: float = 30.0

@@ -64,6 +64,7 @@ class Sweeper:
             self._dispatch.apply(Effects(commands_for=await self._database.read(sweeping.find_commanded)))
         counts = await self._database.read(sweeping.count)
         self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
+        await self._database.tidy()
         if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:
             self._tidied_at = time.monotonic()
             await self._database.write(sweeping.forget_stale)

@@ -126,6 +126,17 @@ async def test_open_polls_are_answered_when_it_stops(tmp_path: Path) -> None:
     assert commands.result().commands == ()
 
 
+async def test_the_log_of_the_database_is_worked_off(tmp_path: Path) -> None:
+    """By the sweep, beside the writing: what was committed goes into the database file."""
+    async with Manager(state_dir=tmp_path) as manager, aiohttp.ClientSession() as session:
+        operator = Operator(session, manager.url, manager.admin_token)
+        for number in range(20):
+            await operator.submit(application=f"app-{number}", environment="x" * 20_000)
+        before = (tmp_path / "manager.db").stat().st_size
+        await manager.sweep()
+        assert (tmp_path / "manager.db").stat().st_size > before + 400_000
+
+
 async def test_what_was_said_survives_a_restart(tmp_path: Path) -> None:
     """Tokens, delegates, tasks, attempts."""
     async with Manager(state_dir=tmp_path) as manager, aiohttp.ClientSession() as session:

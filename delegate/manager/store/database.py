@@ -1,7 +1,8 @@
 """Group commit: operations that arrive while the disk is busy share the next transaction.
 
 With SQLite there is one commit at a time; everything that waits when it ends goes into the next one, so that under load one
-sync of the disk serves many operations, and without load an operation waits for nobody. A failure spoils nothing for its
+sync of the disk serves many operations, and without load an operation waits for nobody; nor does it wait long for the work of
+its neighbours: a commit takes in what is done within a few milliseconds. A failure spoils nothing for its
 neighbours: the transaction is rolled back and run again with a savepoint around each operation. PostgreSQL groups the commits
 of several connections by itself: there each operation has a transaction of its own, in one of several lanes. What an operation
 did counts, and its effects are told, only after the commit.
@@ -9,6 +10,8 @@ did counts, and its effects are told, only after the commit.
 
 import asyncio
 import contextlib
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -29,6 +32,7 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 _BATCH = 128
 _QUEUE = 10_000
+_SLICE_SECONDS = 0.005  # then those who are done are answered, and the others have the next commit
 _REPEATS = 10
 _DATABASE_TIME = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
@@ -90,6 +94,10 @@ class Database:
         answer: T = await self._engine.read(work)
         return answer
 
+    async def tidy(self) -> None:
+        """What has to be done now and then, beside the writing."""
+        await self._engine.tidy()
+
     async def run(self) -> None:
         """Commits what comes in, until cancelled."""
         async with asyncio.TaskGroup() as lanes:
@@ -97,15 +105,21 @@ class Database:
                 lanes.create_task(self._run_lane(_BATCH if self._engine.lanes == 1 else 1))
 
     async def _run_lane(self, most: int) -> None:
+        batch: deque[_Waiting[Any]] = deque()
         while True:
-            batch = [await self._queue.get()]
+            if not batch:
+                batch.append(await self._queue.get())
             while len(batch) < most and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            await self._commit([waiting for waiting in batch if not waiting.answer.cancelled()])
+            while batch and batch[0].answer.cancelled():
+                batch.popleft()
+            for _ in range(await self._commit(list(batch))):
+                batch.popleft()
 
-    async def _commit(self, batch: Sequence[_Waiting[Any]]) -> None:
+    async def _commit(self, batch: Sequence[_Waiting[Any]]) -> int:
+        """How many of the batch were committed, or failed: those at its beginning that fitted into one slice of time."""
         if not batch:
-            return
+            return 0
         operations = [waiting.operation for waiting in batch]
         try:
             outcomes = await self._engine.write(lambda connection: self._run_together(connection, operations))
@@ -113,9 +127,9 @@ class Database:
             log.warning("store.commit_failed", error=str(error), operations=len(batch))
             outcomes = [_Outcome(error=error) for _ in batch]
         self.commits += 1
-        self.operations += len(batch)
+        self.operations += len(outcomes)
         effects = Effects()
-        for waiting, outcome in zip(batch, outcomes, strict=True):
+        for waiting, outcome in zip(batch, outcomes, strict=False):
             if outcome.effects is not None:
                 effects.add(outcome.effects)
             if waiting.answer.done():
@@ -125,6 +139,7 @@ class Database:
             else:
                 waiting.answer.set_result(outcome.value)
         self._on_commit(effects)
+        return len(outcomes)
 
     def _run_together(self, connection: sa.Connection, operations: Sequence[Operation[Any]]) -> list[_Outcome]:
         if len(operations) > 1:
@@ -139,10 +154,13 @@ class Database:
         return self._run_apart(connection, operations, last=True)
 
     def _run_plainly(self, connection: sa.Connection, operations: Sequence[Operation[Any]]) -> list[_Outcome]:
+        ends_at = time.monotonic() + _SLICE_SECONDS
         with connection.begin():
             now = self._time(connection)
-            outcomes = []
+            outcomes: list[_Outcome] = []
             for operation in operations:
+                if outcomes and time.monotonic() > ends_at:
+                    break
                 transaction = self._transaction(connection, now)
                 try:
                     outcomes.append(_Outcome(operation(transaction), effects=transaction.effects))

@@ -20,6 +20,7 @@ from delegate.manager.store.errors import StoreError, translate
 T = TypeVar("T")
 _READERS = 2
 _LANES = 8
+_CHECKPOINT = "wal_autocheckpoint = 20000"  # 80 MB: `tidy` comes long before that, and lets no writer wait for it
 
 
 class Engine(Protocol):
@@ -28,6 +29,10 @@ class Engine(Protocol):
     async def write(self, work: Callable[[sa.Connection], T]) -> T: ...
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T: ...
+
+    async def tidy(self) -> None:
+        """What has to be done now and then, beside the writing."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -85,7 +90,7 @@ class SqliteEngine:
         @sa.event.listens_for(engine, "connect")
         def _prepare(connection: Any, _: object) -> None:
             connection.isolation_level = None  # transactions are begun below, not by the driver
-            for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -16000"):
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -16000", _CHECKPOINT):
                 connection.execute(f"PRAGMA {pragma}")
 
         @sa.event.listens_for(engine, "begin")
@@ -107,6 +112,10 @@ class SqliteEngine:
                 return work(connection)
         except sa.exc.DBAPIError as error:
             raise translate(error) from error
+
+    async def tidy(self) -> None:
+        """Moves what was committed from the log into the database file, while writing goes on."""
+        await self.read(lambda connection: connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").fetchall())
 
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
@@ -136,6 +145,9 @@ class PostgresEngine:
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         return await self.write(work)
+
+    async def tidy(self) -> None:
+        """The server does all of that itself."""
 
     async def close(self) -> None:
         await self._engine.dispose()
