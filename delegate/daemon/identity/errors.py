@@ -4,6 +4,7 @@ IdentityError
   CertificateDamagedError   what is on disk can't be used
   RenewalRefusedError       the manager will not renew; only enrolling again may help
   RenewalFailedError        no new certificate came about this time
+  UnsupportedError          the manager gives no certificates
   TrialError                the manager was not reached with the new certificate
 StateDirectoryError (of `daemon.directories`)  the directory can't be written or read
 """
@@ -29,6 +30,10 @@ class RenewalRefusedError(IdentityError):
 class RenewalFailedError(IdentityError):
     default_code = "identity.renewal_failed"
     default_retryable = True
+
+
+class UnsupportedError(IdentityError):
+    default_code = "identity.unsupported"
 
 
 class TrialError(IdentityError):
