@@ -19,13 +19,20 @@ from tests.protocol.pki.authorities import authority
 
 
 class TurningClock(ManualClock):
-    """Sleeps take no time but what they say; `jump` is what a suspend does: the time of day goes on, nothing else."""
+    """Sleeps take no time but what they say; `jump` is what a suspend does: the time of day goes on, nothing else.
+
+    `ahead` is by how much it is wrong; `truth` is what others have.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.suspended = 0.0
+        self.ahead = 0.0
 
     def now(self) -> dt.datetime:
+        return self.truth() + dt.timedelta(seconds=self.ahead)
+
+    def truth(self) -> dt.datetime:
         return super().now() + dt.timedelta(seconds=self.suspended)
 
     def jump(self, seconds: float) -> None:
@@ -67,7 +74,7 @@ class Issuer:
     def issue(self, csr: str, life_seconds: float) -> Issued:
         request = read_request(csr)
         if request.digest not in self.issued:
-            now = self.clock.now()
+            now = self.clock.truth()
             ends = now + dt.timedelta(seconds=self.life_seconds or life_seconds)
             certificate = self.signer.issue_for_delegate(request, "d-1", begins=now, ends=ends)
             self.issued[request.digest] = Issued(certificate.to_pem(), self.signer.certificate.to_pem())

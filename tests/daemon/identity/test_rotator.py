@@ -263,8 +263,7 @@ async def test_a_wrong_clock_neither_misses_nor_hurries_a_renewal(tmp_path: Path
     for ahead in (7200.0, -7200.0):
         known = [0.0]
         made = await started(tmp_path / str(ahead), clock_error=lambda known=known: known[0])
-        made.clock.jump(ahead)
-        known[0] = ahead
+        made.clock.ahead = known[0] = ahead
         first = made.serial
 
         assert made.rotator.reason() == ""
