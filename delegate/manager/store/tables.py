@@ -184,6 +184,7 @@ delegates = sa.Table(
     sa.Column("left_at", sa.Double),
     sa.Column("left_reason", sa.Text, nullable=False),
     sa.Column("revoked_at", sa.Double),
+    sa.Column("bound_at", sa.Double),  # from then on its calls come with a certificate
 )
 
 clusters = sa.Table(
@@ -223,4 +224,54 @@ keys = sa.Table(
     metadata,
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", sa.LargeBinary, nullable=False),
+)
+
+authorities = sa.Table(
+    "authorities",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("certificate", sa.Text, nullable=False),  # PEM
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("signs_from", sa.Double, nullable=False),  # announced before that
+)
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("fingerprint", sa.Text, primary_key=True),
+    sa.Column("serial", sa.Text, nullable=False, index=True),
+    sa.Column("key_fingerprint", sa.Text, nullable=False, index=True),
+    sa.Column("delegate_id", sa.Text, nullable=False),
+    sa.Column("request_digest", sa.Text, nullable=False),
+    sa.Column("chain", sa.Text, nullable=False),  # PEM
+    sa.Column("not_before", sa.Double, nullable=False),
+    sa.Column("not_after", sa.Double, nullable=False),
+    sa.Column("issued_at", sa.Double, nullable=False),
+    sa.Column("first_used_at", sa.Double),
+    sa.Column("superseded_at", sa.Double),  # a newer one is in use; this one ends then
+    sa.Index("ix_certificates_delegate", "delegate_id", "issued_at"),
+)
+
+revocations = sa.Table(
+    "revocations",
+    metadata,
+    sa.Column("kind", sa.Text, primary_key=True),  # serial, key, certificate (the last two by fingerprint)
+    sa.Column("value", sa.Text, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+)
+
+cluster_keys = sa.Table(
+    "cluster_keys",
+    metadata,
+    sa.Column("token_id", sa.Text, primary_key=True),  # carries scope and labels of whoever enrols by these keys
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("issuer", sa.Text, nullable=False, index=True),
+    sa.Column("audience", sa.Text, nullable=False),
+    sa.Column("accounts", sa.Text, nullable=False),  # JSON: namespace/name of the service accounts that may
+    sa.Column("keys", sa.Text, nullable=False),  # JSON Web Key Set
+    sa.Column("updated_at", sa.Double, nullable=False),
 )
