@@ -155,7 +155,7 @@ class Planner:
 
     async def _dry_run(self, stage: Stage, manifest: Manifest, resource_type: ResourceType, *, ours: bool) -> Finding:
         body, force, taken_from = with_pending_mark(manifest.body), self._force, tuple[str, ...]()
-        is_new = not ours  # as far as we know; of a new object the metadata is all that a plan needs, and a third cheaper to have
+        is_new = not ours  # as far as we know; of a new object the metadata is all that a plan needs
         for _ in range(_LOOKS):
             try:
                 answer = await self._client.apply(resource_type, body, dry_run=True, force=force, metadata_only=is_new)
