@@ -67,7 +67,7 @@ def explain_waiting(task: WaitingTask, delegates: Sequence[Candidate], now: floa
         return _unable(task, reaching)
     working = [each for each in able if not each.draining]
     if not working:
-        return f"{_all(able)} draining, and take no new task"
+        return f"{_all(able)} draining"
     if all(each.full for each in working):
         taken = sum(each.running for each in working)
         return f"{_all(working)} full ({taken} of {sum(each.capacity for each in working)} slots taken)"

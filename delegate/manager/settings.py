@@ -56,6 +56,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = 500
     batch_tasks: int = 128
     """Most tasks in one answer. A delegate with more free slots asks again at once, and works on the first ones meanwhile."""
+    attempts_named: int = 10_000
+    """Most attempts that one message may name."""
     labels: int = 64
     clusters: int = 256
     header_seconds: float = 30.0

@@ -72,17 +72,32 @@ class PostgresServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Starts the server, for the first time or again."""
         options = [option for setting in _WITHOUT_SAFETY for option in ("-c", setting)]
-        self._process = self._start(
-            [self._binaries.postgres, "-D", str(data), "-p", str(self._port), "-k", str(self._directory), "-h", "127.0.0.1", *options]
+        data = str(self._directory / "data")
+        self._process = self._spawn(
+            [self._binaries.postgres, "-D", data, "-p", str(self._port), "-k", str(self._directory), "-h", "127.0.0.1", *options]
         )
         self._wait()
-        return self
+
+    def stop(self) -> None:
+        """Ends it, cutting all connections."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def _run(self, command: list[str]) -> None:
         subprocess.run(command, check=True, capture_output=True, cwd=self._directory, timeout=60, user=self._user, group=self._group)
 
-    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         log = (self._directory / "log").open("wb")
         with log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, user=self._user, group=self._group)
@@ -118,11 +133,5 @@ class PostgresServer:
         return f"postgresql://delegate@127.0.0.1:{self._port}/{name}"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)

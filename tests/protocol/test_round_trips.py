@@ -46,6 +46,28 @@ def test_unknown_fields_are_ignored_at_every_level(of: type[Message], data: st.D
     assert _plain(decoded) == _plain(message)
 
 
+@pytest.mark.parametrize("of", MESSAGES, ids=lambda of: of.__name__)
+@given(data=st.data())
+def test_null_is_nothing_where_a_member_may_be_missing(of: type[Message], data: st.DataObject) -> None:
+    """Some languages write what is empty as null; it means the default."""
+    message = data.draw(values_of(of))
+    document = msgspec.json.decode(codec.encode(message))
+    optional = {field.encode_name: field for field in msgspec.structs.fields(of) if not field.required}
+    nulled = data.draw(st.sets(st.sampled_from(sorted(optional)))) if optional else set()
+
+    decoded = codec.decode(msgspec.json.encode(document | dict.fromkeys(nulled)), of)
+
+    for field in msgspec.structs.fields(of):
+        expected = getattr(message, field.name)
+        if field.encode_name in nulled:
+            expected = None if type(None) in getattr(field.type, "__args__", ()) else _default(field)
+        assert msgspec.json.encode(getattr(decoded, field.name)) == msgspec.json.encode(expected)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
 def _extend(document: Any, of: Any, extra: Any) -> Any:
     """Adds a field to every object that is a message; opaque documents are left alone."""
     if not (isinstance(of, type) and issubclass(of, msgspec.Struct)):

@@ -6,7 +6,7 @@ and encoding are the same for all and happen here.
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +19,9 @@ from delegate.manager.dispatch import Dispatch
 from delegate.manager.errors import InvalidError, MalformedError, RefusedError, TooLargeError
 from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.database import Database
+from delegate.protocol import codec
 from delegate.protocol.codec import MAX_BODY_BYTES
+from delegate.protocol.messages import Message
 from delegate.protocol.problems import ProblemCode
 
 Body_co = TypeVar("Body_co", covariant=True)
@@ -139,11 +141,20 @@ class Operation:
         if self.raw_body:
             return raw
         try:
-            return msgspec.json.decode(raw, type=self.body)
+            return self._decode(raw)
         except msgspec.ValidationError as error:
             raise InvalidError(f"the body is no {self.body.__name__}: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedError(f"the body is no JSON: {error}") from error
+
+    def _decode(self, raw: bytes) -> Any:
+        """Messages of delegates are read with the tolerance of the protocol, whatever version they are of."""
+        if not issubclass(self.body, Message):
+            return msgspec.json.decode(raw, type=self.body)
+        try:
+            return codec.decode(raw, self.body)
+        except codec.UndecodableError as error:
+            raise (error.__cause__ or error) from error
 
     def _read_query(self, request: web.Request) -> Any:
         if self.query is Nothing:
@@ -167,6 +178,12 @@ class RequestTimeoutError(RefusedError):
     default_retryable = True
     status = 408
     problem = ProblemCode.OVERLOADED
+
+
+def check_count(what: str, items: Sized, most: int) -> None:
+    """Raises InvalidError for a list that is longer than one call may carry."""
+    if len(items) > most:
+        raise InvalidError(f"{what}: {len(items)} are more than the {most} that one call may carry")
 
 
 def bearer(request: web.Request) -> str:

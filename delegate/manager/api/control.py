@@ -2,7 +2,7 @@
 
 import asyncio
 
-from delegate.manager.api.calls import Access, Call, Nothing, Operation
+from delegate.manager.api.calls import Access, Call, Nothing, Operation, check_count
 from delegate.manager.dispatch import Waiter
 from delegate.manager.store import heartbeats
 from delegate.protocol import routes
@@ -12,6 +12,8 @@ from delegate.protocol.control import CommandsAnswer, CommandsRequest, Heartbeat
 async def heartbeat(call: Call[HeartbeatRequest, Nothing]) -> HeartbeatAnswer:
     """Renews leases, a verdict for each attempt; commands ride along."""
     request, services = call.body, call.services
+    check_count("attempts", request.attempts, services.limits.attempts_named)
+    check_count("acknowledged", request.acknowledged, services.limits.attempts_named)
     decisions, commands = await services.database.write(lambda tx: heartbeats.beat(tx, call.principal.delegate_id, request))
     return HeartbeatAnswer(
         request_id=request.request_id,
@@ -27,6 +29,7 @@ async def poll_commands(call: Call[CommandsRequest, Nothing]) -> CommandsAnswer:
     """A long poll: answers as soon as there is a command, else empty when the wait is over."""
     request, services = call.body, call.services
     delegate_id = call.principal.delegate_id
+    check_count("acknowledged", request.acknowledged, services.limits.attempts_named)
     until = asyncio.get_running_loop().time() + max(0.0, min(request.wait_seconds, services.rhythm.poll_seconds))
     acknowledged = request.acknowledged
     with services.dispatch.enter_listener(Waiter(delegate_id)) as waiter:

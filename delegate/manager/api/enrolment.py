@@ -1,7 +1,7 @@
 """Enrolment and sessions of delegates."""
 
 from delegate import __version__
-from delegate.manager.api.calls import Access, Call, Nothing, Operation
+from delegate.manager.api.calls import Access, Call, Nothing, Operation, check_count
 from delegate.manager.errors import InvalidError
 from delegate.manager.store import sessions
 from delegate.protocol import routes
@@ -28,6 +28,7 @@ async def enrol(call: Call[EnrolRequest, Nothing]) -> EnrolAnswer:
     for what, text in (("name", request.name), ("instance", request.instance)):
         if not 1 <= len(text) <= _MAX_NAME:
             raise InvalidError(f"{what}: a delegate has one, of at most {_MAX_NAME} characters")
+    check_count("labels", request.labels, call.services.limits.labels)
     enrolled = await call.services.database.write(lambda tx: sessions.enrol(tx, call.secret, request))
     return EnrolAnswer(
         request_id=request.request_id,
@@ -60,6 +61,9 @@ async def open_session(call: Call[SessionRequest, Nothing]) -> SessionAnswer:
     delegate_id = call.principal.delegate_id
     if request.delegate_id != delegate_id:
         raise InvalidError("delegateId is not the one of the session token", hint="enrol again")
+    check_count("attempts", request.attempts, call.services.limits.attempts_named)
+    check_count("clusters", request.clusters, call.services.limits.clusters)
+    check_count("labels", request.labels, call.services.limits.labels)
     opened = await call.services.database.write(lambda tx: sessions.open_session(tx, delegate_id, request))
     return SessionAnswer(
         request_id=request.request_id,

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from delegate.manager.api.calls import Access, Call, Nothing, Operation
+from delegate.manager.api.calls import Access, Call, Nothing, Operation, check_count
 from delegate.manager.dispatch import Profile, Waiter
 from delegate.manager.errors import InvalidError
 from delegate.manager.store import asking
@@ -36,6 +36,7 @@ async def acquire(call: Call[AcquireRequest, Nothing]) -> AcquireAnswer:
     request, services = call.body, call.services
     if not 1 <= request.free_slots <= _MAX_SLOTS:
         raise InvalidError(f"freeSlots is {request.free_slots}; a poll is made with 1 to {_MAX_SLOTS} slots that are free")
+    check_count("running", request.running, services.limits.attempts_named)
     delegate_id = call.principal.delegate_id
     wait = max(_SHORTEST_WAIT, min(request.wait_seconds, services.rhythm.poll_seconds))
     until = asyncio.get_running_loop().time() + wait
@@ -56,10 +57,7 @@ async def acquire(call: Call[AcquireRequest, Nothing]) -> AcquireAnswer:
 async def report_results(call: Call[ResultsRequest, Nothing]) -> ResultsAnswer:
     """A verdict for each result. Authorized by the attempt tokens inside, so that the end of a session loses no result."""
     items = call.body.results
-    if len(items) > _MAX_ITEMS:
-        raise InvalidError(
-            f"{len(items)} results are more than the {_MAX_ITEMS} that one call may carry", hint="send them in several calls"
-        )
+    check_count("results", items, _MAX_ITEMS)
     decisions = await call.services.database.write(lambda tx: accept_results(tx, items, call.services.attempt_key))
     return ResultsAnswer(request_id=call.body.request_id, server_time=call.server_time(), results=tuple(decisions))
 
@@ -67,6 +65,7 @@ async def report_results(call: Call[ResultsRequest, Nothing]) -> ResultsAnswer:
 async def release(call: Call[ReleaseRequest, Nothing]) -> ReleaseAnswer:
     """Takes attempts back that did not begin."""
     body, delegate_id = call.body, call.principal.delegate_id
+    check_count("attempts", body.attempts, _MAX_ITEMS)
 
     def work(transaction: Transaction) -> list[ResultDecision]:
         check_session(transaction, delegate_id, body.epoch)

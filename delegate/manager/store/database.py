@@ -111,8 +111,7 @@ class Database:
                 batch.append(await self._queue.get())
             while len(batch) < most and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            while batch and batch[0].answer.cancelled():
-                batch.popleft()
+            batch = deque(waiting for waiting in batch if not waiting.answer.cancelled())
             for _ in range(await self._commit(list(batch))):
                 batch.popleft()
 

@@ -9,7 +9,6 @@ from delegate.manager.attempts import AttemptState
 from delegate.manager.errors import (
     AuthenticationError,
     ForbiddenError,
-    InvalidError,
     OutdatedError,
     RevokedError,
     SessionSupersededError,
@@ -116,7 +115,7 @@ def enrol(transaction: Transaction, secret: str, request: EnrolRequest) -> Enrol
     scopes = tuple(token.scopes.split(","))
     kinds = _kinds(scopes, request.kinds, token.name)
     token_labels = read_labels(token.labels)
-    labels = _labels(token_labels, request.labels, transaction)
+    labels = _labels(token_labels, request.labels)
     row = transaction.row(_BY_INSTANCE, instance=request.instance)
     if row is None:
         delegate_id = _insert(transaction, token, request, kinds=kinds, labels=labels, protocol=protocol)
@@ -212,7 +211,7 @@ def _kinds(scopes: tuple[str, ...], wanted: tuple[str, ...], token: str) -> tupl
     return kinds
 
 
-def _labels(stamped: dict[str, str], claimed: dict[str, str], transaction: Transaction) -> dict[str, str]:
+def _labels(stamped: dict[str, str], claimed: dict[str, str]) -> dict[str, str]:
     """The labels of a delegate: those of its token, and its own where they contradict none of these."""
     for key, value in stamped.items():
         if claimed.get(key, value) != value:
@@ -220,8 +219,6 @@ def _labels(stamped: dict[str, str], claimed: dict[str, str], transaction: Trans
                 f"the token is for delegates with {key}={value}, this one calls itself {key}={claimed[key]}; missing: {key}={claimed[key]}",
                 hint="use a token for these labels, or change the delegate's",
             )
-    if len(claimed) > transaction.limits.labels:
-        raise InvalidError(f"{len(claimed)} labels are more than the {transaction.limits.labels} that a delegate may have")
     return claimed | stamped
 
 
@@ -299,13 +296,11 @@ def open_session(transaction: Transaction, delegate_id: str, request: SessionReq
     same = row.incarnation == request.incarnation and row.left_at is None
     epoch = row.epoch if same else row.epoch + 1
     features = tuple(sorted(FEATURES & set(request.features)))
-    if len(request.clusters) > transaction.limits.clusters:
-        raise InvalidError(f"{len(request.clusters)} clusters are more than the {transaction.limits.clusters} that a delegate may announce")
     transaction.execute(
         _OPEN,
         delegate=delegate_id,
         to_name=request.name or row.name,
-        to_labels=write_labels(_labels(read_labels(row.token_labels), request.labels, transaction)),
+        to_labels=write_labels(_labels(read_labels(row.token_labels), request.labels)),
         to_kinds=",".join(_kinds(tuple(row.scopes.split(",")), request.kinds, row.token_id)),
         to_capacity=request.capacity,
         to_version=request.build.version,
