@@ -30,11 +30,19 @@ def main(name: str, *, quick: bool) -> int:
     with logs.configure(LocalLogging(level=LogLevel.WARNING)), asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             report = runner.run(_measure(subject, quick=quick))
-        except DelegateError as error:
-            sys.stderr.write("".join(f"error: {name}: {each}\n" for each in flatten(error)))
-            return 1
+        except* DelegateError as group:
+            _tell(name, group)
+            sys.exit(1)
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     return 0
+
+
+def _tell(name: str, group: BaseExceptionGroup[DelegateError]) -> None:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            _tell(name, error)
+        else:
+            sys.stderr.write("".join(f"error: {name}: {each}\n" for each in flatten(error)))
 
 
 if __name__ == "__main__":

@@ -37,9 +37,10 @@ KUBECTL = "DELEGATE_BENCH_KUBECTL"
 _REST_SECONDS = 60.0
 _KUBECTL_SECONDS = 180.0
 _FILE = "set.yaml"
+_KINDS_IN_ORDER = ("ServiceAccount", "Service", "Deployment", "Ingress")
 _STEPS = ("resolve", "render", "plan", "apply", "wait")
 
-BARE, DRY_RUNS, LIST = "bare applies", "bare dry runs", "bare list"
+BARE, SORTED, DRY_RUNS, LIST = "bare applies", "bare applies by kind", "bare dry runs", "bare list"
 FIRST, AGAIN = "first sync", "unchanged sync"
 KUBECTL_FIRST, KUBECTL_AGAIN = "kubectl apply", "kubectl apply unchanged"
 
@@ -122,9 +123,17 @@ class _Bench:
             await self._client.list_all(namespace)
 
     async def run_round(self, number: int) -> None:
-        first: list[Callable[[], Awaitable[None]]] = [self._bare, self._syncs]
+        first: list[Callable[[], Awaitable[None]]] = [self._bare, self._syncs, self._bare_by_kind]
         for measure_one in (*(reversed(first) if number % 2 else first), self._dry_runs, self._kubectl_applies):
             await measure_one()
+
+    async def _bare_by_kind(self) -> None:
+        async with self._namespace("sorted") as namespace:
+            objects = sorted(
+                application_objects(self._sizes.objects, namespace=namespace), key=lambda each: _KINDS_IN_ORDER.index(each["kind"])
+            )
+            self.measured.add(SORTED, await self._client.apply_all(objects))
+            await self._rest()
 
     async def _bare(self) -> None:
         async with self._namespace("bare") as namespace:
@@ -253,10 +262,12 @@ def _figures(measured: _Measured, *, real: bool) -> list[Figure]:
 
     figures = [
         of_samples(BARE, base, "s"),
+        against_bare(SORTED),
         against_bare(DRY_RUNS),
         # The simulated cluster, which stores nothing, dry-runs no faster than it applies: the bound is for a real one.
         against_bare(FIRST, Target("ratio", at_most=1.3) if real else None, _requests(measured.first[-1])),
         *_split(measured.first, base),
+        of_samples("  all of it, to applies by kind", seconds[FIRST], "s", against=SORTED, base=seconds[SORTED]),
         of_samples(LIST, seconds[LIST], "s"),
         of_samples(
             AGAIN,
