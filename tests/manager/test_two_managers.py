@@ -1,6 +1,7 @@
 """Two managers on one PostgreSQL database: what one takes in, the other hands out, and never both."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from delegate.manager import service
 from delegate.manager.service import Manager
 from delegate.manager.settings import Rhythm
 from delegate.manager.store.tables import history
@@ -107,6 +109,31 @@ async def _until_finished(operator: Operator, task_id: str) -> None:
     while shown["state"] != "finished":
         await asyncio.sleep(0.02)
         shown = await operator.task(task_id)
+
+
+async def test_time_is_the_databases(
+    tmp_path: Path, database_url: str, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Managers whose clocks are three minutes apart agree on when a lease ends, and on how long a token lives."""
+    rhythm = msgspec.structs.replace(RHYTHM, lease_seconds=60.0, session_token_seconds=60.0)
+    managers = []
+    for name, skew in (("ahead", 90.0), ("behind", -90.0)):
+        offset = time.time() - time.monotonic() + skew
+        monkeypatch.setattr(service, "steady_clock", lambda offset=offset: lambda: offset + time.monotonic())
+        managers.append(Manager(state_dir=tmp_path / name, database_url=database_url, rhythm=rhythm))
+    async with managers[0] as ahead, managers[1] as behind:
+        operator = Operator(http, ahead.url, ahead.admin_token)
+        delegate = await FakeDelegate(Caller(http, behind.url)).start(await operator.create_token())
+        task_id = await operator.submit()
+        (task,) = await delegate.acquire(1, wait_seconds=10.0)
+        for manager in managers:
+            await manager.sweep()
+        assert (await operator.task(task_id))["state"] == "running"
+        delegate.caller = Caller(http, ahead.url)
+        assert await delegate.verdict(task) == "ok"
+        assert await delegate.finish(task) == "accepted"
+        attempts = (await operator.show(task_id))["attempts"]
+        assert [attempt["state"] for attempt in attempts] == ["finished"]
 
 
 async def test_a_revocation_at_one_is_known_to_the_other(pair: tuple[Manager, Manager], http: aiohttp.ClientSession) -> None:

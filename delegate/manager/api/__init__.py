@@ -1,0 +1,1 @@
+"""The HTTP surface: operations declared once, served, described by OpenAPI, and checked against that description."""
