@@ -137,6 +137,10 @@ class Dispatch:
                 listener.call()
         for delegate_id in effects.sessions_of:
             self.recheck(delegate_id)
+        if effects.certificates_ended:
+            for waiters in (*self._listeners.values(), list(self._workers.get("", ()))):
+                for waiter in waiters:
+                    waiter.call()
 
     def recheck(self, delegate_id: str) -> None:
         """Has the open polls of a delegate look at their session again."""

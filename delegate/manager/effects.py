@@ -25,6 +25,8 @@ class Effects:
     """Delegates whose session, token or registration changed: open polls look again."""
     tokens_ended: bool = False
     """Some token is not what it was: what is remembered of tokens is forgotten."""
+    certificates_ended: bool = False
+    """Some certificate was revoked: every open poll looks whether it came with that one."""
     finished: list[tuple[str, str]] = field(default_factory=list)
     """Kind and outcome of tasks that became final."""
 
@@ -33,4 +35,5 @@ class Effects:
         self.commands_for |= other.commands_for
         self.sessions_of |= other.sessions_of
         self.tokens_ended |= other.tokens_ended
+        self.certificates_ended |= other.certificates_ended
         self.finished += other.finished

@@ -6,6 +6,7 @@ DelegateError
     TokenExpiredError       401: known, but its life is over
     ForbiddenError          403: the token is good, its scope is not
     RevokedError            403: the delegate or its token was revoked: for good
+    CertificateRefusedError  403: the certificate that the call came with, or that it came without one
     SessionSupersededError  409: a newer process has this identity
     SessionUnknownError     409: no session was opened
     NotFoundError           404
@@ -56,6 +57,13 @@ class RevokedError(RefusedError):
     category = Category.PERMISSION
     status = 403
     problem = ProblemCode.DELEGATE_REVOKED
+
+
+class CertificateRefusedError(RefusedError):
+    default_code = "manager.certificate_refused"
+    category = Category.PERMISSION
+    status = 403
+    problem = ProblemCode.CERTIFICATE_REFUSED
 
 
 class SessionSupersededError(RefusedError):

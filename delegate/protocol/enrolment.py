@@ -26,7 +26,10 @@ class ClusterName(Message, frozen=True, kw_only=True):
 
 
 class EnrolRequest(Request, frozen=True, kw_only=True):
-    """`name` is the deployment's, `instance` the identity in the state directory (a UUID, or the pod's uid)."""
+    """`name` is the deployment's, `instance` the identity in the state directory (a UUID, or the pod's uid).
+
+    `csr` (PKCS #10, PEM) asks for a certificate for its key, `certificate_seconds` for that life; see `certificates`.
+    """
 
     name: str
     instance: str
@@ -35,6 +38,8 @@ class EnrolRequest(Request, frozen=True, kw_only=True):
     protocol: ProtocolRange = ProtocolRange()
     features: tuple[str, ...] = tuple(sorted(FEATURES))
     build: BuildInfo = BuildInfo()
+    csr: str = ""
+    certificate_seconds: float | None = None
 
 
 class EnrolAnswer(Answer, frozen=True, kw_only=True):
@@ -45,6 +50,8 @@ class EnrolAnswer(Answer, frozen=True, kw_only=True):
     protocol: int
     features: tuple[str, ...] = ()
     token_expires_in_seconds: float | None = None  # of the bootstrap token, for a metric
+    certificate: str = ""  # the chain, where one was asked for; PEM
+    authorities: str = ""  # whom to believe from now on; PEM
 
 
 class RefreshRequest(Request, frozen=True, kw_only=True):
@@ -133,3 +140,4 @@ class PingAnswer(Answer, frozen=True, kw_only=True):
     scheme: str = ""
     via: str = ""
     version: str = ""
+    client_certificate: str = ""  # serial of the one that was shown to the manager itself

@@ -12,6 +12,7 @@ class ProblemCode(enum.StrEnum):
     TOKEN_EXPIRED = "token_expired"  # noqa: S105 - 401: refresh once, then replay once
     SCOPE_MISSING = "scope_missing"  # 403: the token is good, its scope is not; detail says which is missing
     DELEGATE_REVOKED = "delegate_revoked"  # 403: stop for good
+    CERTIFICATE_REFUSED = "certificate_refused"  # 403: the certificate that was shown, or that none was: get another one
     SESSION_SUPERSEDED = "session_superseded"  # 409: a newer process has this identity
     SESSION_UNKNOWN = "session_unknown"  # 409: open a session again
     OUTDATED = "outdated"  # 426: no protocol version in common

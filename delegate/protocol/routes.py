@@ -12,6 +12,8 @@ HEARTBEAT = f"{BASE}/heartbeat"
 COMMANDS = f"{BASE}/commands"
 BYE = f"{BASE}/bye"
 PING = f"{BASE}/ping"
+RENEW_CERTIFICATE = f"{BASE}/certificates/renew"
+AUTHORITIES = f"{BASE}/authorities"
 
 DELEGATE_ID_HEADER = "X-Delegate-Id"
 REQUEST_ID_HEADER = "X-Request-Id"

@@ -147,15 +147,15 @@ class Holder:
         return generation
 
     async def install(self, material: Material, outcome: str, *, newer: bool = False) -> Generation:
-        """Puts a checked pair in use; with `newer`, only if it was made after the one that is.
+        """Puts a checked pair in use; with `newer`, only if nobody put a later one in use meanwhile.
 
         Raises StateDirectoryError, TrialError, RenewalFailedError; then nothing has changed.
         """
         generation = await asyncio.to_thread(self.generations.write, material)
         try:
             await self._hooks.try_out(generation)
-            certificate = self.certificate
-            if newer and certificate is not None and material.certificate.not_before < certificate.not_before:
+            current = self.generations.current_number()
+            if newer and current is not None and current > generation.number:
                 raise RenewalFailedError("a newer certificate is in use already")
             await asyncio.to_thread(self.generations.activate, generation)
         except BaseException:

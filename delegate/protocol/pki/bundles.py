@@ -48,9 +48,9 @@ def check_chain(chain: tuple[Certificate, ...], bundle: Bundle) -> None:
     anchors = {each.fingerprint for each in bundle.certificates}
     link = chain[0]
     for following in (*chain[1:], None):
-        if link.fingerprint in anchors or any(_signed(link, anchor) for anchor in bundle.certificates):
+        if link.fingerprint in anchors or any(is_signed(link, anchor) for anchor in bundle.certificates):
             return
-        if following is None or not (following.is_authority and _signed(link, following)):
+        if following is None or not (following.is_authority and is_signed(link, following)):
             break
         link = following
     raise UntrustedChainError(
@@ -58,7 +58,8 @@ def check_chain(chain: tuple[Certificate, ...], bundle: Bundle) -> None:
     )
 
 
-def _signed(certificate: Certificate, by: Certificate) -> bool:
+def is_signed(certificate: Certificate, by: Certificate) -> bool:
+    """Whether the key of the other one has signed it."""
     try:
         certificate.load().verify_directly_issued_by(by.load())
     except (InvalidSignature, ValueError, TypeError):

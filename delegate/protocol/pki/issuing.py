@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from delegate.protocol.pki.bundles import is_signed
 from delegate.protocol.pki.certificates import Certificate, describe_certificate
 from delegate.protocol.pki.errors import UnacceptableKeyError
 from delegate.protocol.pki.keys import PrivateKey, make_key
@@ -48,6 +49,10 @@ class Signer:
             ends=ends,
         )
         return check_pair(key, (issued, self.certificate))
+
+    def has_signed(self, certificate: Certificate) -> bool:
+        """Whether this authority has signed it."""
+        return is_signed(certificate, self.certificate)
 
     def _issue(
         self,

@@ -1,5 +1,6 @@
 """A manager's part, in one object: issues, loses answers, refuses, and is reached or not, as a test says."""
 
+import asyncio
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,13 +22,19 @@ from tests.protocol.pki.authorities import authority
 class TurningClock(ManualClock):
     """Sleeps take no time but what they say; `jump` is what a suspend does: the time of day goes on, nothing else.
 
-    `ahead` is by how much it is wrong; `truth` is what others have.
+    `ahead` is by how much it is wrong; `truth` is what others have. With `allowed` set, so many sleeps come to their end.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.suspended = 0.0
         self.ahead = 0.0
+        self.allowed: asyncio.Semaphore | None = None
+
+    async def sleep(self, seconds: float) -> None:
+        if self.allowed is not None:
+            await self.allowed.acquire()
+        await super().sleep(seconds)
 
     def now(self) -> dt.datetime:
         return self.truth() + dt.timedelta(seconds=self.ahead)
