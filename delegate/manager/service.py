@@ -29,6 +29,7 @@ from delegate.manager.dashboard.pages import Pages
 from delegate.manager.dispatch import Dispatch
 from delegate.manager.effects import Effects
 from delegate.manager.errors import ManagerStartError
+from delegate.manager.identifiers import new_secret
 from delegate.manager.metrics import ManagerMetrics
 from delegate.manager.scopes import ADMIN
 from delegate.manager.settings import Limits, Rhythm
@@ -37,7 +38,7 @@ from delegate.manager.store.engines import Engine, open_engine
 from delegate.manager.store.keys import find_or_make_key
 from delegate.manager.store.migrating import migrate
 from delegate.manager.store.tokens import NewToken, create_token, has_living_admin
-from delegate.manager.store.transactions import Operation, Transaction
+from delegate.manager.store.transactions import Operation
 from delegate.manager.sweeping import Sweeper
 
 T = TypeVar("T")
@@ -225,13 +226,12 @@ class Manager:
         if await database.read(has_living_admin):
             return
 
-        def create(transaction: Transaction) -> str:
-            _, secret = create_token(transaction, NewToken(name=_ADMIN_NAME, scopes=(ADMIN,), life_seconds=None), "manager")
-            return secret
-
-        secret = await database.write(create)
+        # The file first: a crash in between must not leave a living token that nobody has.
+        secret = new_secret("admin")
         path = self._state_dir / ADMIN_TOKEN_FILE
         _write_secret(path, secret)
+        wanted = NewToken(name=_ADMIN_NAME, scopes=(ADMIN,), life_seconds=None)
+        await database.write(lambda transaction: create_token(transaction, wanted, "manager", secret))
         log.info("manager.admin_token_written", file=str(path))
 
     async def _serve(self, services: Services, exits: contextlib.AsyncExitStack) -> None:

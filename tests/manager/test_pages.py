@@ -91,9 +91,11 @@ async def test_a_made_up_cookie_opens_nothing(browser: Browser, cookie: str) -> 
     assert (await browser.open("/"))[0] == 303
 
 
-async def test_a_wrong_token_does_not_log_in(browser: Browser, token: str) -> None:
-    """Neither a made-up one nor a delegate's; it is not repeated in the page."""
-    for wrong in ("dga_wrong", token):
+async def test_a_wrong_token_does_not_log_in(browser: Browser, operator: Operator, token: str) -> None:
+    """Neither a made-up one, nor a delegate's, nor a revoked one; it is not repeated in the page."""
+    revoked = await operator.create_token("revoked", scope="admin")
+    await operator.call("DELETE", "/api/v1/tokens/revoked")
+    for wrong in ("dga_wrong", token, revoked):
         status, text, headers = await browser.send("/login", {"token": wrong})
         assert status == 403
         assert "no living token with the scope admin" in text

@@ -9,7 +9,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from delegate.manager.effects import Effects
-from delegate.manager.errors import NotFoundError
+from delegate.manager.errors import NotFoundError, OverloadedError
 from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.database import Database
 from delegate.manager.store.engines import Engine, open_engine
@@ -104,6 +104,24 @@ async def test_an_operation_nobody_waits_for_is_left_out(store: Store) -> None:
         gone.cancel()
 
     assert await store.operations() == ["first"]
+
+
+async def test_nobody_waits_for_a_writer_that_has_ended(database_url: str) -> None:
+    """Who came too late for the last commit is told to come again."""
+    engine = open_engine(database_url)
+    await migrate(engine)
+    store = Store(engine)
+    early = asyncio.create_task(store.database.write(write("early")))
+    writer = asyncio.create_task(store.database.run())
+    await early
+    writer.cancel()
+    waiting = asyncio.create_task(store.database.write(write("too late")))
+    await asyncio.wait([writer, waiting], timeout=10)
+    with pytest.raises(OverloadedError, match="the manager is stopping"):
+        await waiting
+    with pytest.raises(OverloadedError, match="the manager is stopping"):
+        await store.database.write(write("later still"))
+    await engine.close()
 
 
 @ON_SQLITE

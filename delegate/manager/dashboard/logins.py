@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from delegate.manager.errors import AuthenticationError, ForbiddenError
+from delegate.manager.errors import AuthenticationError, RevokedError
 from delegate.manager.scopes import is_admin
 from delegate.manager.store.database import Database
 from delegate.manager.store.tokens import check_token, find_token
@@ -53,7 +53,7 @@ class Logins:
 
         try:
             token_id = await self._database.read(work)
-        except (AuthenticationError, ForbiddenError):
+        except (AuthenticationError, RevokedError):
             return None
         return None if token_id is None else self._make(token_id)
 

@@ -65,6 +65,7 @@ class Database:
         self._limits = limits
         self._on_commit = on_commit
         self._queue: asyncio.Queue[_Waiting[Any]] = asyncio.Queue(_QUEUE)
+        self._ended = False
         self.commits = 0
         self.operations = 0
 
@@ -75,6 +76,8 @@ class Database:
 
     async def write(self, operation: Operation[T]) -> T:
         """What the operation returns, after it is durable. Raises what it raises, StoreError, or OverloadedError."""
+        if self._ended:
+            raise _stopping()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(operation, answer)
         try:
@@ -99,10 +102,17 @@ class Database:
         await self._engine.tidy()
 
     async def run(self) -> None:
-        """Commits what comes in, until cancelled."""
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(self._engine.lanes):
-                lanes.create_task(self._run_lane(_BATCH if self._engine.lanes == 1 else 1))
+        """Commits what comes in, until cancelled; then nobody is left waiting."""
+        try:
+            async with asyncio.TaskGroup() as lanes:
+                for _ in range(self._engine.lanes):
+                    lanes.create_task(self._run_lane(_BATCH if self._engine.lanes == 1 else 1))
+        finally:
+            self._ended = True
+            while not self._queue.empty():
+                waiting = self._queue.get_nowait()
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(_stopping())
 
     async def _run_lane(self, most: int) -> None:
         batch: deque[_Waiting[Any]] = deque()
@@ -193,6 +203,10 @@ class Database:
 
     def _time(self, connection: sa.Connection) -> float:
         return self._clock() if self._clock is not None else float(connection.execute(_DATABASE_TIME).scalar_one())
+
+
+def _stopping() -> OverloadedError:
+    return OverloadedError("the manager is stopping", hint="try again when it is back", retry_after=1.0)
 
 
 def _undo(savepoint: sa.NestedTransaction, error: Exception) -> None:

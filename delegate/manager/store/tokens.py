@@ -51,13 +51,16 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: int | None = None
 
 
-def create_token(transaction: Transaction, wanted: NewToken, actor: str) -> tuple[Row, str]:
-    """The token as it is kept, and the secret, which nobody can read again. Raises ConflictError for a name in use."""
+def create_token(transaction: Transaction, wanted: NewToken, actor: str, secret: str = "") -> tuple[Row, str]:
+    """The token as it is kept, and the secret, which nobody can read again. Raises ConflictError for a name in use.
+
+    `secret` is one that was made, and put where it belongs, before.
+    """
     if transaction.row(_LIVE_NAME, name=wanted.name) is not None:
         raise ConflictError(f"there is a token named {wanted.name!r} already", hint="revoke it, or choose another name")
     if is_admin(wanted.scopes) and (wanted.labels or wanted.max_uses is not None):
         raise InvalidError("labels and a number of uses are for delegates' tokens", hint="leave them out")
-    secret = new_secret("admin" if is_admin(wanted.scopes) else "delegate")
+    secret = secret or new_secret("admin" if is_admin(wanted.scopes) else "delegate")
     token_id = new_id()
     transaction.execute(
         _INSERT,
