@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import pytest
 from aiohttp import web
 
 from delegate.engine.sources.git.settings import GitSettings
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.manifests import Rendered, ResolvedRevision, Sources
+from delegate.engine.sources.targets import Target
+from delegate.foundation.errors import DelegateError
 from delegate.model.sources import DirectoryOptions, Source
 from tests.sources.loading import CASES
+from tests.tools import search_path
 
-ENVIRONMENT = {"PATH": os.environ["PATH"]}
+ENVIRONMENT = {"PATH": search_path()}
 GIT_ENVIRONMENT = {
     **ENVIRONMENT,
     **{
@@ -97,8 +101,15 @@ async def resolve(sources: Sources, url: str, revision: str = "HEAD") -> Resolve
     return await sources.resolve(source_of(url, revision), timeout=40)
 
 
-async def render(sources: Sources, source: Source) -> Rendered:
-    return await sources.render(source, await sources.resolve(source, timeout=40), timeout=40)
+async def render(sources: Sources, source: Source, target: Target | None = None) -> Rendered:
+    return await sources.render(source, await sources.resolve(source, timeout=40), timeout=40, target=target)
+
+
+async def fault_of(sources: Sources, source: Source) -> DelegateError:
+    """The one fault that rendering a source ends with."""
+    with pytest.raises(DelegateError) as caught:
+        await render(sources, source)
+    return caught.value
 
 
 def names(rendered: Rendered) -> list[str]:

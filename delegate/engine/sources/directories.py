@@ -1,16 +1,15 @@
 """Directories and files of this machine as sources. For local commands only.
 
 Every open goes component by component from the source's own directory, and follows no link by itself, so that nothing
-outside can be read in, whatever changes meanwhile. Everything here blocks; `LocalTree` hands it to a thread.
+outside can be read in, whatever changes meanwhile. All of it blocks, so `LocalTree` hands it to threads.
 """
 
 import asyncio
 import contextlib
 import errno
-import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from delegate.engine.sources.errors import PathNotFoundError, SourceTooLargeError, UnreadableFileError
@@ -26,8 +25,9 @@ _CHUNK_BYTES = 1024 * 1024
 class LocalTree:
     """The directory at `root`. A handle is the path below it, free of links."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, limits: SourceLimits) -> None:
         self._root = root
+        self._limits = limits
 
     @property
     def root(self) -> Entry[Parts]:
@@ -39,19 +39,26 @@ class LocalTree:
     async def read_link(self, handle: Parts, shown: str) -> str:
         return await asyncio.to_thread(self._read_link, handle, shown)
 
-    def read_files(self, found: list[Found[Parts]], limits: SourceLimits) -> tuple[list[SourceFile], str]:
-        """The files and a hash of all their paths and bytes. Raises UnreadableFileError and SourceTooLargeError."""
+    async def read_files(self, found: Sequence[Found[Parts]]) -> list[SourceFile]:
+        """Raises UnreadableFileError and SourceTooLargeError."""
+        return await asyncio.to_thread(self._read_all, found)
+
+    def fingerprint(self, found: Sequence[Found[Parts]]) -> str:
+        """Empty: what a file of this machine holds is known once it was read."""
+        del found
+        return ""
+
+    def _read_all(self, found: Sequence[Found[Parts]]) -> list[SourceFile]:
         files: list[SourceFile] = []
-        digest = hashlib.sha256()
         total = 0
         for path, handle in found:
-            data = self._read(handle, path, limits)
+            data = self._read(handle, path, self._limits)
             total += len(data)
-            if total > limits.total_bytes:
-                raise SourceTooLargeError(f"{self._root}: more than {limits.total_bytes} bytes of manifests", hint="choose a deeper path")
-            digest.update(f"{len(path.encode())} {path} {len(data)}\n".encode() + data)
+            if total > self._limits.total_bytes:
+                words = f"{self._root}: more than {self._limits.total_bytes} bytes of manifests"
+                raise SourceTooLargeError(words, hint="choose a deeper path")
             files.append(SourceFile(path, data))
-        return files, digest.hexdigest()
+        return files
 
     def _list(self, handle: Parts, shown: str) -> dict[str, Entry[Parts]]:
         with self._opened(handle, os.O_RDONLY | os.O_DIRECTORY, shown) as descriptor, os.scandir(descriptor) as scan:
@@ -105,6 +112,18 @@ def split_local(path: Path) -> tuple[Path, str]:
     # A file is named by the person who runs the command, so it may be a link to anywhere.
     real = path.resolve()
     return real.parent, real.name
+
+
+def roots_for(directory: Path) -> tuple[Path, ...]:
+    """The directories that a kustomization or chart in `directory` may reach, the narrowest first.
+
+    In a work tree that is the work tree. Elsewhere a path that says `..` may lead up, as far as it says; links may not.
+    """
+    above = (directory, *directory.parents)
+    for candidate in above:
+        if (candidate / ".git").exists():
+            return (candidate,)
+    return above
 
 
 def _kind(mode: int) -> EntryKind:

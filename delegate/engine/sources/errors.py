@@ -17,11 +17,21 @@ DelegateError
  │    ├── NoManifestsError
  │    ├── UnreadableFileError
  │    ├── LinkError                   a symbolic link that leads out of the source, or nowhere
+ │    │    └── OutsideSourceError         a path, written out, that does
  │    ├── SourceTooLargeError
  │    ├── SubmoduleError
  │    ├── LocalSourceError            a local path where none is allowed
  │    ├── CacheDirectoryError         the mirror can't be written
- │    └── SourceTimeoutError
+ │    ├── SourceTimeoutError
+ │    └── RenderError                 kustomizations and charts
+ │         ├── KustomizationError        one that can't be meant, or wants what is not in its repository
+ │         ├── RemoteBaseError           policy: a base that would be fetched
+ │         ├── ChartError                a chart, its values or its parameters
+ │         ├── ChartDependencyError      a chart that another one needs and that is not here
+ │         ├── RenderFailedError         in the renderer's own words
+ │         ├── RenderLimitError          more memory, time of the processor or output than it may have
+ │         ├── RenderTimeoutError
+ │         └── JailError                 the renderer can't be shut in
  ├── GitError
  │    ├── RepositoryUrlError
  │    ├── RepositoryNotFoundError
@@ -109,6 +119,10 @@ class LinkError(SourceError):
     default_code = "input.link"
 
 
+class OutsideSourceError(LinkError):
+    """A path, written out, that leads above the source."""
+
+
 class SourceTooLargeError(SourceError):
     default_code = "input.source_too_large"
 
@@ -131,6 +145,46 @@ class SourceTimeoutError(SourceError):
     default_code = "timeout.source"
     category = Category.TIMEOUT
     default_retryable: ClassVar[bool] = True
+
+
+class RenderError(SourceError):
+    default_code = "input.render"
+
+
+class KustomizationError(RenderError):
+    default_code = "input.kustomization"
+
+
+class RemoteBaseError(RenderError):
+    default_code = "policy.remote_base"
+    category = Category.POLICY
+
+
+class ChartError(RenderError):
+    default_code = "input.chart"
+
+
+class ChartDependencyError(RenderError):
+    default_code = "input.chart_dependency"
+
+
+class RenderFailedError(RenderError):
+    default_code = "input.render_failed"
+
+
+class RenderLimitError(RenderError):
+    default_code = "input.render_limit"
+
+
+class RenderTimeoutError(RenderError):
+    default_code = "timeout.render"
+    category = Category.TIMEOUT
+    default_retryable: ClassVar[bool] = True
+
+
+class JailError(RenderError):
+    default_code = "internal.jail"
+    category = Category.INTERNAL
 
 
 class GitError(DelegateError):

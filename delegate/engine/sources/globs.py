@@ -29,9 +29,11 @@ class Filter:
 
     def accepts_file(self, path: str) -> bool:
         """Whether the file at `path`, relative to the source's directory, is to be read."""
-        if not path.endswith(_SUFFIXES) or self.excludes(path):
-            return False
-        return not self._include or any(pattern.fullmatch(path) for pattern in self._include)
+        return path.endswith(_SUFFIXES) and self.chooses(path)
+
+    def chooses(self, path: str) -> bool:
+        """The same for a file whose name may end in anything."""
+        return not self.excludes(path) and (not self._include or any(pattern.fullmatch(path) for pattern in self._include))
 
     def excludes(self, path: str) -> bool:
         return any(pattern.fullmatch(path) for pattern in self._exclude)

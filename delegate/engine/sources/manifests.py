@@ -6,25 +6,21 @@ that a commit which changes nothing below a path costs no decoding.
 """
 
 import asyncio
-import hashlib
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import structlog
 
-from delegate.engine.sources.caches import RenderCache
-from delegate.engine.sources.directories import LocalTree, split_local
+from delegate.engine.sources.directories import LocalTree, roots_for, split_local
 from delegate.engine.sources.errors import (
     CorruptRepositoryError,
     GitTimeoutError,
     LocalSourceError,
+    OutsideSourceError,
     PathNotFoundError,
     RevisionNotFoundError,
     SourceError,
@@ -36,20 +32,20 @@ from delegate.engine.sources.git.mirrors import Mirror
 from delegate.engine.sources.git.objects import CommitTree, open_objects
 from delegate.engine.sources.git.settings import GitSettings
 from delegate.engine.sources.git.urls import RepositoryUrl, parse_url
-from delegate.engine.sources.globs import Filter
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.documents import Lines
-from delegate.engine.sources.loader.files import Loaded, SourceFile, load
 from delegate.engine.sources.loader.positions import parse_pointer
-from delegate.engine.sources.trees import Found, Search
+from delegate.engine.sources.rendering import detect_type, render_directory, render_request
+from delegate.engine.sources.settings import RenderSettings
+from delegate.engine.sources.targets import Target
+from delegate.engine.sources.variables import variables_of
+from delegate.engine.sources.workshops import Product, Request, Workshop
 from delegate.model.resources import Manifest, Origin
-from delegate.model.sources import Source
+from delegate.model.sources import Source, SourceType
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-T = TypeVar("T")
 _MOST_MIRRORS = 1000
-_LOADER_THREADS = 2
 
 
 class ResolvedRevision(msgspec.Struct, frozen=True):
@@ -115,6 +111,7 @@ class Sources:
         cache_dir: Path,
         allow_local: bool = False,
         settings: GitSettings | None = None,
+        rendering: RenderSettings | None = None,
         limits: SourceLimits | None = None,
         environment: Mapping[str, str],
     ) -> None:
@@ -124,12 +121,11 @@ class Sources:
         self._limits = limits or SourceLimits()
         self._environment = environment
         self._mirrors: OrderedDict[RepositoryUrl, Mirror] = OrderedDict()
-        self._cache = RenderCache(self._limits.cache_bytes)
-        self._executor = ThreadPoolExecutor(_LOADER_THREADS, thread_name_prefix="loader")
+        self._workshop = Workshop(cache_dir / "renders", rendering or RenderSettings(), self._limits, environment)
 
     def close(self) -> None:
         """Ends the loader's threads once they are idle."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._workshop.close()
 
     async def resolve(self, source: Source, *, timeout: float) -> ResolvedRevision:
         """The commit that a source means: one listing of the repository, none for a full id that the mirror holds.
@@ -137,8 +133,8 @@ class Sources:
         Raises RevisionNotFoundError, AmbiguousRevisionError, the faults of reaching a repository (see errors),
         LocalSourceError, PathNotFoundError, and GitTimeoutError after `timeout` seconds.
         """
-        if source.chart or source.helm is not None or source.kustomize is not None:
-            raise SourceError("charts and kustomizations are not rendered by this version")
+        if source.chart or source.explicit_type is SourceType.HELM:
+            raise SourceError("charts are not rendered by this version")
         if not source.repo_url:
             await asyncio.to_thread(split_local, self._local_path(source))
             return ResolvedRevision()
@@ -150,23 +146,24 @@ class Sources:
             raise _too_slow(url, f"resolving {source.target_revision!r}", timeout) from error
         return ResolvedRevision(url.shown, resolved.commit, resolved.ref)
 
-    async def render(self, source: Source, revision: ResolvedRevision, *, timeout: float) -> Rendered:
-        """The objects of a source at a resolved revision.
+    async def render(self, source: Source, revision: ResolvedRevision, *, timeout: float, target: Target | None = None) -> Rendered:
+        """The objects of a source at a resolved revision, for a target.
 
         Raises everything that is wrong with the files in one ErrorGroup, or the one fault that there is; NoManifestsError,
-        PathNotFoundError, LinkError, SubmoduleError, SourceTooLargeError; the faults of reaching a repository; and a
-        timeout error after `timeout` seconds.
+        PathNotFoundError, LinkError, SubmoduleError, SourceTooLargeError, RenderError; the faults of reaching a repository;
+        and a timeout error after `timeout` seconds.
         """
+        target = target or Target()
         if not source.repo_url:
             try:
                 async with asyncio.timeout(timeout):
-                    return await self._render_local(source)
+                    return await self._render_local(source, target)
             except TimeoutError as error:
                 raise SourceTimeoutError(f"{source.path}: reading it took longer than {timeout:g} s") from error
         url = self._parse(source)
         try:
             async with asyncio.timeout(timeout):
-                return await self._render_commit(source, revision, self._mirror(url))
+                return await self._render_commit(source, revision, self._mirror(url), target)
         except TimeoutError as error:
             raise _too_slow(url, f"reading {revision.revision[:12]}", timeout) from error
 
@@ -203,56 +200,46 @@ class Sources:
             return in_place
         return mirror.path
 
-    async def _render_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror) -> Rendered:
+    async def _render_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror, target: Target) -> Rendered:
         directory = await self._ensure(mirror, revision.revision, revision.ref)
         try:
-            return await self._read_commit(source, revision, mirror, directory)
+            return await self._read_commit(source, revision, mirror, directory, target)
         except CorruptRepositoryError as error:
             if directory != mirror.path:
                 raise
             log.warning("git.mirror_corrupt", repository=mirror.url.shown, error=error.message)
             await mirror.discard()
         directory = await self._ensure(mirror, revision.revision, revision.ref)
-        return await self._read_commit(source, revision, mirror, directory)
+        return await self._read_commit(source, revision, mirror, directory, target)
 
-    async def _read_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror, directory: Path) -> Rendered:
+    async def _read_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror, directory: Path, target: Target) -> Rendered:
         where = f"{mirror.url.shown} at {revision.revision[:12]}"
         async with open_objects(directory, mirror.environment, self._limits, where) as reader:
             tree = await CommitTree.of_commit(reader, revision.revision, self._limits, where)
-            search = Search(tree, recurse=source.directory.recurse, chosen=_filter(source), limits=self._limits, where=where)
-            found = await search.find(source.path)
-            content = _hash_of(found)
-            loaded = await self._in_loader(lambda stop: self._cache.get(content))
-            if loaded is None:
-                files = await tree.read_files(found)
-                loaded = await self._in_loader(lambda stop: self._load(files, stop, content))
-        return Rendered(revision.revision, loaded.manifests, (*search.notices, *loaded.notices), content, loaded.lines)
+            request = Request(tree, source, where, _variables(source, revision.revision, target))
+            product = await render_request(request, self._workshop)
+        return _rendered(product, revision.revision)
 
-    async def _render_local(self, source: Source) -> Rendered:
+    async def _render_local(self, source: Source, target: Target) -> Rendered:
         path = self._local_path(source)
-        root, below = await asyncio.to_thread(split_local, path)
-        tree = LocalTree(root)
-        search = Search(tree, recurse=source.directory.recurse, chosen=_filter(source), limits=self._limits, where=str(path))
-        found = await search.find(below)
-        if below != ".":
-            found = [Found(path.name, each.handle) for each in found]
-        files, content = await asyncio.to_thread(tree.read_files, found, self._limits)
-        loaded = await self._in_loader(lambda stop: self._load(files, stop, None))
-        return Rendered(f"sha256:{content}", loaded.manifests, (*search.notices, *loaded.notices), content, loaded.lines)
-
-    def _load(self, files: Sequence[SourceFile], stop: threading.Event, key: str | None) -> Loaded:
-        loaded = load(files, self._limits, stop)
-        if key is not None and not stop.is_set():
-            self._cache.put(key, loaded)
-        return loaded
-
-    async def _in_loader(self, call: Callable[[threading.Event], T]) -> T:
-        """Runs what costs CPU in a thread of ours; if we are cancelled, it ends at the next document."""
-        stop = threading.Event()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, call, stop)
-        finally:
-            stop.set()
+        directory, below = await asyncio.to_thread(split_local, path)
+        variables = _variables(source, "", target)
+        request = Request(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(path), variables)
+        if await detect_type(request) is SourceType.DIRECTORY:
+            product = await render_directory(request, self._workshop, shown=path.name if below != "." else "")
+            return _rendered(product, f"sha256:{product.content}")
+        roots = await asyncio.to_thread(roots_for, directory.resolve())
+        for root in roots:
+            inside = str(directory.resolve().relative_to(root))
+            request = Request(LocalTree(root, self._limits), msgspec.structs.replace(source, path=inside), str(path), variables)
+            try:
+                product = await render_request(request, self._workshop)
+            except OutsideSourceError:
+                if root == roots[-1]:
+                    raise
+            else:
+                return _rendered(product, f"sha256:{product.content}")
+        raise AssertionError("there is a root at least")
 
     def _parse(self, source: Source) -> RepositoryUrl:
         return parse_url(source.repo_url, allow_local=self._allow_local, allow_http=self._settings.allow_http)
@@ -276,17 +263,13 @@ class Sources:
         return path
 
 
-def _filter(source: Source) -> Filter:
-    return Filter(source.directory.include, source.directory.exclude)
+def _variables(source: Source, revision: str, target: Target) -> dict[str, str]:
+    return variables_of(source, application=target.application, namespace=target.namespace, revision=revision)
 
 
-def _hash_of(found: Sequence[Found[str]]) -> str:
-    """The same for the same files at the same paths."""
-    digest = hashlib.sha256()
-    for each in found:
-        path = each.path.encode(errors="surrogateescape")
-        digest.update(f"{len(path)} {each.handle} ".encode() + path)
-    return digest.hexdigest()
+def _rendered(product: Product, revision: str) -> Rendered:
+    loaded = product.loaded
+    return Rendered(revision, loaded.manifests, (*product.notices, *loaded.notices), product.content, loaded.lines)
 
 
 def _too_slow(url: RepositoryUrl, what: str, timeout: float) -> GitTimeoutError:

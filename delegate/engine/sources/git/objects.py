@@ -5,6 +5,7 @@ No work tree is ever written: what a commit holds can't run, be linked out of, o
 
 import asyncio
 import contextlib
+import hashlib
 import stat
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -123,6 +124,13 @@ class CommitTree:
                     raise SourceTooLargeError(f"{self._where}: more than {self._limits.total_bytes} bytes of manifests")
                 files.append(SourceFile(each.path, data))
         return files
+
+    def fingerprint(self, found: Sequence[Found[str]]) -> str:
+        digest = hashlib.sha256()
+        for each in found:
+            path = each.path.encode(errors="surrogateescape")
+            digest.update(f"{len(path)} {each.handle} ".encode() + path)
+        return digest.hexdigest()
 
 
 @contextlib.asynccontextmanager

@@ -53,9 +53,15 @@ _TYPE_WORDS = {bool: "a boolean", int: "an integer", float: "a number", type(Non
 
 
 class Composer:
-    """Composes the documents of one file. `notices` says what was decoded in a way that its author may not expect."""
+    """Composes the documents of one file. `notices` says what was decoded in a way that its author may not expect.
 
-    def __init__(self, data: bytes, file: str, limits: SourceLimits, faults: Faults, notices: list[str]) -> None:
+    The faults of a document that is no manifest are told only where `every_document` counts: such a one is mostly skipped.
+    """
+
+    def __init__(
+        self, data: bytes, file: str, limits: SourceLimits, faults: Faults, notices: list[str], *, every_document: bool = False
+    ) -> None:
+        self._every_document = every_document
         self._data = data
         self._file = file
         self._limits = limits
@@ -105,7 +111,7 @@ class Composer:
             return None
         mapping = as_object(body)
         # What is no manifest is skipped, so its faults are nobody's.
-        if mapping is None or "apiVersion" in mapping or "kind" in mapping:
+        if self._every_document or mapping is None or "apiVersion" in mapping or "kind" in mapping:
             self._faults.extend(self._document_faults)
         return Document(body, self._number, YamlLines(array("I", lines)), self._mixed)
 

@@ -54,7 +54,7 @@ def check_object(body: JsonObject) -> Iterator[Fault]:
 
 
 def kustomization() -> Fault:
-    hint = "a directory of plain manifests is wanted here; render it with `kubectl kustomize` first, or leave it out with `exclude`"
+    hint = "make its directory the path of a source, or leave it out with `exclude`"
     return Fault(ForeignDocumentError, (), "a kustomization is not an object of a cluster", hint)
 
 
