@@ -41,6 +41,9 @@ class Addresses:
         address = spec.get("clusterIP") or next((item for item in spec.get("clusterIPs") or ()), "")
         if not address:
             address = next(item for item in self._next_address if item not in self._owners)
+        elif address != "None" and not address.startswith("10.0."):
+            why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/16"
+            causes.append(statuses.invalid_value("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}"))
         elif address != "None" and self._owners.get(address, owner) != owner:
             causes.append(
                 statuses.invalid_value(
@@ -49,8 +52,9 @@ class Addresses:
             )
         spec["clusterIP"] = address
         spec.setdefault("clusterIPs", [address])
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        both = address == "None" and not spec.get("selector") and spec.get("ipFamilyPolicy") != "SingleStack"
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         if address != "None" and keep and not causes:
             self._owners[address] = owner
         if spec["type"] in ("NodePort", "LoadBalancer") and not (

@@ -38,6 +38,13 @@ class Definition(msgspec.Struct, eq=False):
     storage: bool
 
 
+def _deprecation(group: str, version: JsonObject, kind: str) -> str:
+    if not version.get("deprecated"):
+        return ""
+    text: str = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    return text
+
+
 def resources_of(crd: JsonObject) -> list[Resource]:
     """What a definition adds to the server, its served versions in order of preference."""
     spec, accepted = crd["spec"], crd["status"]["acceptedNames"]
@@ -69,6 +76,7 @@ def resources_of(crd: JsonObject) -> list[Resource]:
                 definition=definition,
                 list_kind=accepted.get("listKind", ""),
                 type_=compile_root(definition.schema),
+                deprecation=_deprecation(spec["group"], version, accepted["kind"]),
             )
         )
     return found

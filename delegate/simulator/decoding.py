@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import quantities, times
+from delegate.simulator import gonames, quantities, times
 from delegate.simulator.schemas import ANY, FieldType
 from delegate.simulator.statuses import StatusError, bad_request
 
@@ -62,7 +62,7 @@ def zero(type_: FieldType) -> JsonObject:
 
 def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> JsonObject:
     if type(value) is not dict:
-        raise _WrongTypeError(_json_type(value), _go_type(type_))
+        raise _WrongTypeError(json_type(value), _go_type(type_))
     out: JsonObject = {}
     fields, always, keeps = type_.fields, type_.always, type_.keeps_zero
     for key, given in value.items():
@@ -83,11 +83,12 @@ def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Json
                 item = _struct(given, below, f"{path}.{key}" if path else key, unknown)
             elif kind != "any":
                 item = _container(given, below, f"{path}.{key}" if path else key, unknown)
-                if not item and key not in always:
+                if not item:
                     continue
         except _WrongTypeError as wrong:
-            wrong.trail.append(key)
-            wrong.struct = wrong.struct or type_.name
+            wrong.trail.append(gonames.named(type_.name, key))
+            if not wrong.struct:
+                wrong.struct, wrong.wanted = type_.name, gonames.type_of(type_.name, key, wrong.wanted)
             raise
         out[key] = item
     for key, empty in always.items():
@@ -102,7 +103,7 @@ def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> A
     kind = element.kind
     if type_.kind == "list":
         if type(value) is not list:
-            raise _WrongTypeError(_json_type(value), _go_type(type_))
+            raise _WrongTypeError(json_type(value), _go_type(type_))
         if kind == "struct":
             return [_struct(item if item is not None else {}, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
         if kind == "scalar":
@@ -111,9 +112,9 @@ def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> A
             return value
         return [_container(item, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
     if type(value) is not dict:
-        raise _WrongTypeError(_json_type(value), _go_type(type_))
+        raise _WrongTypeError(json_type(value), "v1.ResourceList" if element.form == "quantity" else _go_type(type_))
     if kind == "scalar":
-        empty = 0 if element.scalar == "numeric" else ""
+        empty = 0 if element.scalar == "numeric" else "0" if element.form == "quantity" else ""
         return {key: _scalar(item, element) if item is not None else empty for key, item in value.items()}
     if kind == "any":
         return value
@@ -126,26 +127,28 @@ def _scalar(value: Any, type_: FieldType) -> Any:
     kind, form = type_.scalar, type_.form
     if kind == "string":
         if type(value) is not str:
-            raise _WrongTypeError(_json_type(value), "string")
+            if form == "bytes" and type(value) is list:
+                raise _WrongTypeError(json_type(value[0]) if value else "array", "uint8")
+            raise _WrongTypeError(json_type(value), _go_type(type_))
         return _bytes(value) if form == "bytes" else value
     if kind == "boolean":
         if type(value) is not bool:
-            raise _WrongTypeError(_json_type(value), "bool")
+            raise _WrongTypeError(json_type(value), "bool")
         return value
     if kind == "numeric":
         return _number(value, form)
     if form == "quantity":
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise _WrongTypeError(_json_type(value), "resource.Quantity")
+            raise RefusedValueError(quantities.PATTERN)
         try:
             return quantities.canonical(str(value))
         except ValueError as error:
             raise RefusedValueError(str(error)) from None
     if form == "int_or_string" and (isinstance(value, bool | float) or not isinstance(value, int | str)):
-        raise _WrongTypeError(_json_type(value), "intstr.IntOrString")
+        raise _WrongTypeError(json_type(value), "intstr.IntOrString")
     if form in ("time", "micro_time"):
         if type(value) is not str:
-            raise _WrongTypeError(_json_type(value), "string")
+            raise _WrongTypeError(json_type(value), "string")
         try:
             return times.canonical(value, micro=form == "micro_time")
         except ValueError as error:
@@ -193,26 +196,25 @@ def _number(value: Any, form: str) -> Any:
     if form == "double":
         if type(value) is int or type(value) is float:
             return value
-        raise _WrongTypeError(_json_type(value), "float64")
+        raise _WrongTypeError(json_type(value), "float64")
     if type(value) is float and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if type(value) is not int:
-        raise _WrongTypeError(_json_type(value), form)
+        raise _WrongTypeError(f"number {value}" if type(value) is float else json_type(value), form)
     low, high = _INTEGERS.get(form, _INTEGERS["int64"])
     if not low <= value <= high:
         raise _WrongTypeError(f"number {value}", form)
     return value
 
 
-def _json_type(value: Any) -> str:
+def json_type(value: Any) -> str:
+    """What Go's decoder calls a value."""
     match value:
         case bool():
             return "bool"
         case str():
             return "string"
-        case float():
-            return f"number {value}"
-        case int():
+        case int() | float():
             return "number"
         case list():
             return "array"
@@ -232,6 +234,6 @@ def _go_type(type_: FieldType) -> str:
         case "scalar":
             if type_.scalar == "numeric":
                 return type_.form if type_.form != "double" else "float64"
-            return "bool" if type_.scalar == "boolean" else "string"
+            return "[]uint8" if type_.form == "bytes" else "bool" if type_.scalar == "boolean" else "string"
         case "any":
             return "interface {}"

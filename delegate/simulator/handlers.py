@@ -9,7 +9,20 @@ import structlog
 from aiohttp import web
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import deletions, discovery, faults, openapi, protobufs, reads, reviews, scales, statuses, subresources, writes
+from delegate.simulator import (
+    answers,
+    deletions,
+    discovery,
+    faults,
+    openapi,
+    protobufs,
+    reads,
+    reviews,
+    scales,
+    statuses,
+    subresources,
+    writes,
+)
 from delegate.simulator.authorization import ANONYMOUS, Attributes, Authorizer, User, attributes_of, plain_user, refusal
 from delegate.simulator.counters import Requests
 from delegate.simulator.deletions import DeleteOptions
@@ -23,7 +36,6 @@ from delegate.simulator.watches import Watch
 from delegate.simulator.writes import Write
 
 log = structlog.get_logger()
-JSON = "application/json"
 TOKEN_HEADER = "Impersonate-Extra-Simulator-Token"  # noqa: S105  # the name of a header
 """Where kubeconfigs for plain http carry the token: `as-user-extra: {simulator-token: [...]}`."""
 
@@ -46,7 +58,7 @@ class Handlers:
         try:
             return await self._answer(request)
         except statuses.StatusError as error:
-            return _refused(error)
+            return answers.of_refusal(error)
         except faults.RefusedConnectionError:
             if request.transport is not None:
                 request.transport.close()
@@ -55,7 +67,7 @@ class Handlers:
             raise
         except Exception as error:  # the boundary of the HTTP server: a fault of ours is a 500, logged with its traceback
             log.exception("simulator.request_failed", path=request.path, method=request.method)
-            return _refused(statuses.StatusError(500, f"Internal error occurred: {error}", reason="InternalError"))
+            return answers.of_refusal(statuses.StatusError(500, f"Internal error occurred: {error}", reason="InternalError"))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         query = request.query
@@ -76,7 +88,14 @@ class Handlers:
             raise statuses.page_not_found()
         if resource.namespaced and info.name and not info.namespace:
             raise statuses.page_not_found()
-        return await self._resource(request, info, resource, user, fault)
+        try:
+            response = await self._resource(request, info, resource, user, fault)
+        except statuses.StatusError as error:
+            error.warnings = [*resource.deprecations, *error.warnings]
+            raise
+        if not response.prepared:
+            answers.warn(response, resource.deprecations)
+        return response
 
     def _authenticate(self, request: web.BaseRequest) -> User:
         """Who sends a request, and whom they act as. kubectl sends no bearer token over plain http, but impersonation headers."""
@@ -103,34 +122,34 @@ class Handlers:
         if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
             return web.Response(text="ok")
         if path == "/version":
-            return _json(discovery.VERSION)
+            return answers.of_body(discovery.VERSION)
         accept = request.headers.get("Accept", "")
         if path in ("/api", "/apis") and discovery.wants_aggregated(accept):
             body = msgspec.json.encode(discovery.aggregated(self.registry, core=path == "/api"))
             return web.Response(body=body, headers={"Content-Type": discovery.AGGREGATED})
         if path == "/api":
-            return _json(discovery.core_versions())
+            return answers.of_body(discovery.core_versions())
         if path == "/apis":
-            return _json(discovery.groups(self.registry))
+            return answers.of_body(discovery.groups(self.registry))
         parts = path.strip("/").split("/")
         if parts[:2] == ["openapi", "v3"]:
             return self._openapi(parts[2:])
         if parts[0] == "api" and len(parts) == 2 and self.registry.served("", parts[1]):
-            return _json(discovery.resources(self.registry, "", parts[1]))
+            return answers.of_body(discovery.resources(self.registry, "", parts[1]))
         if parts[0] == "apis" and len(parts) == 2 and self.registry.versions(parts[1]):
-            return _json({"kind": "APIGroup", "apiVersion": "v1", **discovery.group(self.registry, parts[1])})
+            return answers.of_body({"kind": "APIGroup", "apiVersion": "v1", **discovery.group(self.registry, parts[1])})
         if parts[0] == "apis" and len(parts) == 3 and self.registry.served(parts[1], parts[2]):
-            return _json(discovery.resources(self.registry, parts[1], parts[2]))
+            return answers.of_body(discovery.resources(self.registry, parts[1], parts[2]))
         raise statuses.page_not_found()
 
     def _openapi(self, parts: list[str]) -> web.Response:
         if not parts:
-            return _json(self._documents.index())
+            return answers.of_body(self._documents.index())
         group, version = ("", parts[1]) if parts[0] == "api" and len(parts) == 2 else (parts[1], parts[2]) if len(parts) == 3 else ("", "")
         document = self._documents.document(group, version)
         if document is None:
             raise statuses.page_not_found()
-        return _bytes(document)
+        return answers.of_bytes(document)
 
     async def _resource(
         self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, fault: faults.Fault | None
@@ -152,7 +171,7 @@ class Handlers:
         form = reads.form_of(request.headers.get("Accept", ""))
         shaped = reads.shaped(outcome.body, resource, form, self.registry.now())
         raw = outcome.stored.raw if shaped is outcome.body and _is_stored(outcome, resource) else msgspec.json.encode(shaped)  # type: ignore[union-attr]
-        return _bytes(raw, 201 if outcome.created else 200, outcome.warnings)
+        return answers.of_bytes(raw, 201 if outcome.created else 200, outcome.warnings)
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         if request.content_length is not None and request.content_length > LARGEST_BODY:
@@ -172,15 +191,15 @@ class Handlers:
             return await subresources.read(self.registry, resource, info, request)
         if not info.name:
             namespace = (info.namespace or None) if resource.namespaced else ""
-            return _bytes(self.lists.answer(resource, namespace, request.query, form))
+            return answers.of_bytes(self.lists.answer(resource, namespace, request.query, form))
         stored = self.registry.get(resource, info.namespace if resource.namespaced else "", info.name)
         if stored is None:
             raise statuses.not_found(resource.plural, resource.group, info.name)
         if info.subresource == "scale":
-            return _json(scales.scale_of(resource, writes.as_version(stored, resource)))
+            return answers.of_body(scales.scale_of(resource, writes.as_version(stored, resource)))
         if form is reads.WHOLE:
-            return _bytes(reads.raw_object(stored, resource))
-        return _json(reads.shaped(writes.as_version(stored, resource), resource, form, self.registry.now()))
+            return answers.of_bytes(reads.raw_object(stored, resource))
+        return answers.of_body(reads.shaped(writes.as_version(stored, resource), resource, form, self.registry.now()))
 
     async def _watch(
         self, request: web.BaseRequest, info: RequestInfo, resource: Resource, form: Form, fault: faults.Fault | None
@@ -190,7 +209,7 @@ class Handlers:
             query["fieldSelector"] = f"metadata.name={info.name}"
         namespace = (info.namespace or None) if resource.namespaced else ""
         watch = Watch(self.registry, resource, namespace, query, form)
-        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+        response = web.StreamResponse(headers=answers.UNCACHED)
         response.enable_chunked_encoding()
         await response.prepare(request)
         self.watches.add(watch)
@@ -224,6 +243,15 @@ class Handlers:
         if info.verb == "create":
             return self._create(resource, info, _read(request.content_type, data), options, user)
         write = Write(self.registry, resource, info.namespace, info.name, options=options)
+        try:
+            return self._change(request, info, write, data)
+        except statuses.StatusError as error:
+            error.warnings = write.warnings
+            raise
+
+    def _change(self, request: web.BaseRequest, info: RequestInfo, write: Write, data: bytes) -> Outcome:
+        """PUT and PATCH."""
+        query = request.query
         if info.verb == "update":
             return _replaced(write, _read(request.content_type, data))
         if request.content_type == writes.APPLY_PATCH:
@@ -243,15 +271,20 @@ class Handlers:
         namespace = info.namespace
         if resource.namespaced and not namespace:
             namespace = (body.get("metadata") or {}).get("namespace") or "default"
-        return Write(self.registry, resource, namespace, options=options).create(body)
+        write = Write(self.registry, resource, namespace, options=options)
+        try:
+            return write.create(body)
+        except statuses.StatusError as error:
+            error.warnings = write.warnings
+            raise
 
     def _delete(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, data: bytes) -> web.Response:
         options = _delete_options(request, data)
         namespace = info.namespace if resource.namespaced else ""
         if info.verb == "deletecollection":
-            return _bytes(self._delete_collection(request, resource, namespace, options))
+            return answers.of_bytes(self._delete_collection(request, resource, namespace, options))
         deleted = deletions.delete(self.registry, resource, namespace, info.name, options)
-        return _bytes(msgspec.json.encode(deleted.body), 200, deleted.warnings)
+        return answers.of_bytes(msgspec.json.encode(deleted.body), 200, deleted.warnings)
 
     def _delete_collection(self, request: web.BaseRequest, resource: Resource, namespace: str, options: DeleteOptions) -> bytes:
         place = (namespace or None) if resource.namespaced else ""
@@ -338,22 +371,3 @@ def _delete_options(request: web.BaseRequest, data: bytes) -> DeleteOptions:
 
 def _too_large() -> statuses.StatusError:
     return statuses.StatusError(413, f"Request entity too large: limit is {LARGEST_BODY}", reason="RequestEntityTooLarge")
-
-
-def _json(body: Any, status: int = 200) -> web.Response:
-    return _bytes(msgspec.json.encode(body), status)
-
-
-def _bytes(raw: bytes, status: int = 200, warnings: list[str] | None = None) -> web.Response:
-    response = web.Response(body=raw, status=status, headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
-    for warning in warnings or ():
-        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
-    return response
-
-
-def _refused(error: statuses.StatusError) -> web.Response:
-    if error.plain:
-        return web.Response(text=error.message, status=error.status, headers=error.headers)
-    body = msgspec.json.encode(error.body())
-    return web.Response(body=body, status=error.status, headers={"Content-Type": JSON, **error.headers})

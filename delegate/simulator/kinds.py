@@ -44,6 +44,14 @@ class Resource(msgspec.Struct, eq=False):
     definition: "Definition | None" = None
     list_kind: str = ""
     type_: FieldType | None = None
+    deprecation: str = ""
+
+    @property
+    def deprecations(self) -> tuple[str, ...]:
+        """What everyone who asks for it is warned of."""
+        if (self.group, self.kind) == ("", "Endpoints"):
+            return ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",)
+        return (self.deprecation,) if self.deprecation else ()
 
     @property
     def api_version(self) -> str:

@@ -182,13 +182,41 @@ def _printed(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def _plain(value: Any) -> str:
+    """A value as Go's `%v` prints it."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return "[" + " ".join(_plain(item) for item in value) + "]"
+        case dict():
+            return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
+        case _:
+            return str(value)
+
+
+def _literal(value: Any) -> str:
+    """A value as Go's `%#v` prints it."""
+    match value:
+        case list():
+            return "[]interface {}{" + ", ".join(_literal(item) for item in value) + "}"
+        case dict():
+            return "map[string]interface {}{" + ", ".join(f"{_printed(key)}:{_literal(value[key])}" for key in sorted(value)) + "}"
+        case None:
+            return "interface {}(nil)"
+        case _:
+            return _printed(value)
+
+
 def explain(value: Any, type_: FieldType, path: str) -> list[str]:
     """Every place where a value doesn't fit its type, as `path: what`."""
     if value is None or type_.kind == "any":
         return []
     if is_map(type_):
         if not isinstance(value, dict):
-            return [f"{path}: expected map, got &{{{_printed(value)}}}"]
+            return [f"{path}: expected map, got &{{{_plain(value)}}}"]
         out = []
         for key, item in value.items():
             below = type_.fields.get(key) or type_.element or (ANY if type_.open else None)
@@ -204,7 +232,7 @@ def explain(value: Any, type_: FieldType, path: str) -> list[str]:
 
 def _explain_list(value: Any, type_: FieldType, path: str) -> list[str]:
     if not isinstance(value, list):
-        return [f"{path}: expected list, got &{{{_printed(value)}}}"]
+        return [f"{path}: expected list, got &{{{_plain(value)}}}"]
     out: list[str] = []
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -246,11 +274,11 @@ def _explain_scalar(value: Any, type_: FieldType, path: str) -> list[str]:
             case "numeric":
                 return [f"{path}: expected numeric (int or float), got {_go(value)}"]
             case "string":
-                return [f"{path}: expected string, got &value.valueUnstructured{{Value:{_printed(value)}}}"]
+                return [f"{path}: expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}"]
             case "boolean":
-                return [f"{path}: expected boolean, got &{{{_printed(value)}}}"]
+                return [f"{path}: expected boolean, got &{{{_plain(value)}}}"]
             case "untyped":
-                return [f"{path}: expected any scalar, got &{{{_printed(value)}}}"]
+                return [f"{path}: expected any scalar, got &{{{_plain(value)}}}"]
     return []
 
 

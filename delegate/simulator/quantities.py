@@ -19,7 +19,8 @@ def parse(text: str | int | float) -> Fraction:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    found = _FORM.match(text.strip())
+    text = text.strip()
+    found = _FORM.match(f"{text}0" if text in ("+", "-") else text)
     if not found:
         raise ValueError(PATTERN)
     return found[1], found[2], found[3] or ""

@@ -1,7 +1,8 @@
-"""Cron schedules: five fields, names, steps and the usual `@` words; times in UTC."""
+"""Cron schedules: five fields, names, steps and the usual `@` words (but `@every`), in UTC or a named zone."""
 
 import datetime as dt
 import re
+import zoneinfo
 
 import msgspec
 
@@ -18,6 +19,14 @@ _WORDS = {
 }
 _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 HORIZON_DAYS = 5 * 366
+
+
+def zone_of(name: str) -> dt.tzinfo | None:
+    """The zone of an IANA name; None where there is none."""
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return dt.UTC if name == "UTC" else None
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -44,9 +53,13 @@ class Schedule(msgspec.Struct, frozen=True):
         any_day, any_weekday = fields[2][0] in "*?", fields[4][0] in "*?"
         return cls(minutes, hours, days, months, weekdays, any_day=any_day, any_weekday=any_weekday)
 
-    def after(self, moment: dt.datetime) -> dt.datetime | None:
+    def after(self, moment: dt.datetime, zone: dt.tzinfo = dt.UTC) -> dt.datetime | None:
         """The next start strictly after a moment, None where there is none within five years."""
-        at = moment.replace(second=0, microsecond=0) + dt.timedelta(minutes=1)
+        local = moment.astimezone(zone).replace(second=0, microsecond=0, tzinfo=None)
+        found = self._after(local + dt.timedelta(minutes=1))
+        return found.replace(tzinfo=zone).astimezone(dt.UTC) if found is not None else None
+
+    def _after(self, at: dt.datetime) -> dt.datetime | None:
         end = at + dt.timedelta(days=HORIZON_DAYS)
         while at < end:
             if at.month not in self.months or not self._day(at):

@@ -191,5 +191,16 @@ def _list(schema: dict[str, Any]) -> FieldType:
     made.atomic = relation == "atomic"
     made.set = relation == "set"
     made.keys = tuple(schema.get("x-kubernetes-list-map-keys", ())) if relation == "map" else ()
-    made.key_defaults = {key: zeroes.KEY_DEFAULTS[key] for key in made.keys if key in zeroes.KEY_DEFAULTS}
+    if made.keys:
+        made.key_defaults = _key_defaults(schema["items"].get("$ref", "").removeprefix(REFERENCE), made.keys)
     return made
+
+
+def _key_defaults(name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """What a missing key counts as: a required one is a Go field without a pointer, which the server's schemas default to its zero."""
+    found = dict(zeroes.KEY_DEFAULTS.get(name.rpartition(".")[2], {}))
+    schema = definitions().get(name, {})
+    for key in keys:
+        if key in schema.get("required", ()):
+            found.setdefault(key, 0 if schema["properties"][key].get("type") == "integer" else "")
+    return found

@@ -60,6 +60,8 @@ class StatusError(SimulatorError):
         self.details = details
         self.plain = plain
         self.headers = headers or {}
+        self.warnings: list[str] = []
+        """What the client is warned of besides (Warning headers)."""
 
     def body(self) -> JsonObject:
         body: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
@@ -130,6 +132,7 @@ def method_not_allowed() -> StatusError:
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """422 with every cause; several are put in brackets, as `field.ErrorList` aggregates them."""
+    group = "" if kind == "Event" else group
     unique = list(dict.fromkeys(causes))
     parts = [f"{cause.field}: {cause.message}" for cause in unique]
     text = parts[0] if len(parts) == 1 else "[" + ", ".join(parts) + "]"
@@ -173,7 +176,7 @@ def forbidden_value(path: str, detail: str) -> Cause:
 
 
 def unsupported(path: str, value: object, supported: Sequence[str]) -> Cause:
-    named = ", ".join(f'"{item}"' for item in sorted(supported))
+    named = ", ".join(f'"{item}"' for item in supported)
     return cause("FieldValueNotSupported", path, f"supported values: {named}", value)
 
 

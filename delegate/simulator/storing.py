@@ -80,7 +80,9 @@ def _place(write: "Write", metadata: JsonObject) -> None:
         metadata["namespace"] = write.namespace
     else:
         metadata.pop("namespace", None)
-    if not metadata.get("name") and metadata.get("generateName"):
+    if not metadata.get("name") and (write.resource.group, write.resource.kind) == ("", "LimitRange"):
+        metadata["name"] = write.registry.new_uid()
+    elif not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = write.registry.generated(metadata["generateName"])
 
 

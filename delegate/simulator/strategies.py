@@ -115,7 +115,7 @@ def _pod(body: JsonObject) -> None:
 
 
 def _definition(body: JsonObject) -> None:
-    stored = next((item["name"] for item in body["spec"].get("versions") or () if item.get("storage")), None)
+    stored = next((item.get("name") for item in body["spec"].get("versions") or () if item.get("storage")), None)
     body["status"]["storedVersions"] = [stored] if stored else []
 
 
@@ -141,7 +141,7 @@ def quality(spec: JsonObject) -> str:
 
 
 def _select_job(body: JsonObject) -> None:
-    spec, uid, name = body["spec"], body["metadata"]["uid"], body["metadata"]["name"]
+    spec, uid, name = body["spec"], body["metadata"]["uid"], body["metadata"].get("name", "")
     labels = spec["template"]["metadata"].setdefault("labels", {})
     if not spec.get("manualSelector"):
         values = dict(zip(_JOB_LABELS, (uid, name, uid, name), strict=True))

@@ -129,7 +129,8 @@ class Write:
         resource = self.resource
         unknown: list[str] = []
         if not isinstance(body.get("metadata", {}), dict | None):
-            why = "json: cannot unmarshal string into Go struct field .metadata of type v1.ObjectMeta"
+            got = decoding.json_type(body["metadata"])
+            why = f"json: cannot unmarshal {got} into Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
             raise decoding.refused(body, resource.version, why)
         if resource.definition is None:
             try:

@@ -7,8 +7,12 @@ writes it (`always_written`); a pointer to a zero value is kept (`kept_when_zero
 import functools
 from typing import Any
 
-KEY_DEFAULTS: dict[str, Any] = {"protocol": "TCP"}
-"""Defaults inside list keys: the only one among the built-in kinds is a port's protocol."""
+KEY_DEFAULTS: dict[str, dict[str, Any]] = {
+    "ContainerPort": {"protocol": "TCP"},
+    "ServicePort": {"protocol": "TCP"},
+    "LocalObjectReference": {"name": ""},
+}
+"""Defaults inside list keys by struct, besides those of required fields."""
 
 _ALWAYS: dict[str, dict[str, Any]] = {
     "Container": {"resources": {}},

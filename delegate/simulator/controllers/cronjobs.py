@@ -1,11 +1,12 @@
 """CronJobs: a Job at each scheduled time, by the concurrency policy, and a short history of them."""
 
+import datetime as dt
 from collections.abc import Iterable
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.controllers.base import TIME, Controller, Key, condition_of, moment, owner_key, owner_reference
-from delegate.simulator.schedules import Schedule
+from delegate.simulator.schedules import Schedule, zone_of
 from delegate.simulator.store import Change, StorageKey, Stored
 
 CRON_JOBS: StorageKey = ("batch", "cronjobs")
@@ -49,11 +50,12 @@ class CronJobController(Controller):
     def _start_due(self, stored: Stored, status: JsonObject, running: list[Stored]) -> float | None:
         spec = stored.body["spec"]
         schedule = Schedule.parse(spec["schedule"])
+        zone = zone_of(spec.get("timeZone") or "UTC") or dt.UTC
         now = self.registry.clock()
         since = moment(status.get("lastScheduleTime") or stored.body["metadata"]["creationTimestamp"])
-        due, following = None, schedule.after(since)
+        due, following = None, schedule.after(since, zone)
         while following is not None and following <= now:
-            due, following = following, schedule.after(following)
+            due, following = following, schedule.after(following, zone)
         wait = (following - now).total_seconds() if following is not None else None
         deadline = spec.get("startingDeadlineSeconds")
         if due is None or (deadline is not None and (now - due).total_seconds() > deadline):

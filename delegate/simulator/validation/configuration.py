@@ -1,4 +1,4 @@
-"""Validation of configuration, claims and quotas."""
+"""Validation of ConfigMaps and Secrets."""
 
 import base64
 import re
@@ -14,7 +14,6 @@ _KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name',"
     " regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
 def _keys(data: Any, path: str) -> list[Cause]:
@@ -24,6 +23,10 @@ def _keys(data: Any, path: str) -> list[Cause]:
             causes.append(statuses.invalid_value(f"{path}[{key}]", key, "must be no more than 253 characters"))
         if not _KEY.match(key):
             causes.append(statuses.invalid_value(f"{path}[{key}]", key, _KEY_TEXT))
+        elif key in (".", ".."):
+            causes.append(statuses.invalid_value(f"{path}[{key}]", key, f"must not be '{key}'"))
+        elif key.startswith(".."):
+            causes.append(statuses.invalid_value(f"{path}[{key}]", key, "must not start with '..'"))
     return causes
 
 
@@ -60,41 +63,6 @@ def _secret(body: JsonObject) -> list[Cause]:
     return causes
 
 
-def _claim(body: JsonObject) -> list[Cause]:
-    spec = body["spec"]
-    causes = []
-    modes = spec.get("accessModes") or []
-    if not modes:
-        causes.append(statuses.required("spec.accessModes", "at least 1 access mode is required"))
-    causes += [statuses.unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
-    if "storage" not in (spec["resources"].get("requests") or {}):
-        causes.append(statuses.required("spec.resources[storage]"))
-    return causes
-
-
-def _volume(body: JsonObject) -> list[Cause]:
-    spec = body["spec"]
-    causes = []
-    if not spec.get("accessModes"):
-        causes.append(statuses.required("spec.accessModes"))
-    if not spec.get("capacity"):
-        causes.append(statuses.required("spec.capacity"))
-    others = {
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "mountOptions",
-        "volumeMode",
-        "nodeAffinity",
-        "volumeAttributesClassName",
-    }
-    if not spec.keys() - others:
-        causes.append(statuses.required("spec", "must specify a volume type"))
-    return causes
-
-
 def secret_warnings(body: JsonObject) -> list[str]:
     """What is wrong with a certificate and its key, as far as the form goes."""
     data = body.get("data") or {}
@@ -109,6 +77,4 @@ def secret_warnings(body: JsonObject) -> list[str]:
 TABLE = {
     ("", "ConfigMap"): _config_map,
     ("", "Secret"): _secret,
-    ("", "PersistentVolumeClaim"): _claim,
-    ("", "PersistentVolume"): _volume,
 }

@@ -17,6 +17,13 @@ def validate(body: JsonObject, schema: JsonObject) -> list[Cause]:
     return causes
 
 
+def check_value(value: Any, schema: JsonObject, path: str) -> list[Cause]:
+    """What a schema has against a value at a path."""
+    causes: list[Cause] = []
+    _check(value, schema, path, causes)
+    return causes
+
+
 def _is(value: Any, kind: str) -> bool:
     if kind == "integer":
         return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
@@ -55,7 +62,7 @@ def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, ro
         causes.append(_wrong_type(path, value, kind))
         return
     if "enum" in schema and value not in schema["enum"]:
-        causes.append(statuses.unsupported(path, value, [str(item) for item in schema["enum"]]))
+        causes.append(statuses.unsupported(path, value, sorted(str(item) for item in schema["enum"])))
     match value:
         case str():
             _check_string(value, schema, path, causes)

@@ -6,11 +6,36 @@ from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.kinds import Resource
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation import configuration, customs, networking, policies, workloads
+from delegate.simulator.validation import (
+    autoscalers,
+    configuration,
+    customs,
+    definitions,
+    jobs,
+    networking,
+    pods,
+    policies,
+    registrations,
+    services,
+    volumes,
+    workloads,
+)
 
 Rule = Callable[[JsonObject], list[Cause]]
 
-TABLE: dict[tuple[str, str], Rule] = {**workloads.TABLE, **networking.TABLE, **configuration.TABLE, **policies.TABLE}
+TABLE: dict[tuple[str, str], Rule] = {
+    **pods.TABLE,
+    **workloads.TABLE,
+    **jobs.TABLE,
+    **volumes.TABLE,
+    **configuration.TABLE,
+    **services.TABLE,
+    **networking.TABLE,
+    **policies.TABLE,
+    **autoscalers.TABLE,
+    **definitions.TABLE,
+    **registrations.TABLE,
+}
 
 
 def validate(resource: Resource, body: JsonObject) -> list[Cause]:
@@ -36,7 +61,5 @@ def warnings(resource: Resource, body: JsonObject) -> list[str]:
     match resource.group, resource.kind:
         case "", "Secret":
             return configuration.secret_warnings(body)
-        case "", "Endpoints":
-            return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
         case _:
             return []

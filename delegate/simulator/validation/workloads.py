@@ -1,76 +1,69 @@
-"""Validation of the kinds that run pods."""
+"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets and replication controllers."""
 
 from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
-from delegate.simulator.schedules import Schedule
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import validate_annotations, validate_labels
-from delegate.simulator.validation.pods import validate_spec
+from delegate.simulator.validation.metadata import label
+from delegate.simulator.validation.pods import template_causes
+from delegate.simulator.validation.selectors import selector_causes
+from delegate.simulator.validation.values import at_most_all, chosen, named, not_negative, percent_or_number
+from delegate.simulator.validation.volumes import claim_causes
 
 WITH_TEMPLATE = {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"), ("batch", "Job")}
-_PERCENT_TEXT = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is"
-    " '[0-9]+%')"
-)
-_MISMATCH = "`selector` does not match template `labels`"
+MISMATCH = "`selector` does not match template `labels`"
+NO_DEADLINE = "activeDeadlineSeconds in {} is not Supported"
 
 
-def selector_causes(selector: Any, path: str) -> list[Cause]:
-    causes = validate_labels((selector or {}).get("matchLabels"), f"{path}.matchLabels")
-    for index, item in enumerate((selector or {}).get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{index}]"
-        operator, values = item.get("operator"), item.get("values")
-        if operator in ("In", "NotIn"):
-            if not values:
-                causes.append(statuses.required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                causes.append(statuses.forbidden_value(f"{here}.values", text))
-        else:
-            causes.append(statuses.invalid_value(f"{here}.operator", operator or "", "not a valid selector operator"))
+def labels_of(template: Any) -> JsonObject:
+    return ((template or {}).get("metadata") or {}).get("labels") or {}
+
+
+def mismatch(labels: JsonObject) -> Cause:
+    return statuses.invalid_value("spec.template.metadata.labels", labels or None, MISMATCH)
+
+
+def _selector(spec: JsonObject, kind: str) -> list[Cause]:
+    """The selector is there and says something."""
+    selector = spec.get("selector")
+    if selector is None:
+        return [statuses.required("spec.selector")]
+    causes = selector_causes(selector, "spec.selector")
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.append(statuses.invalid_value("spec.selector", selector, f"empty selector is invalid for {kind}"))
     return causes
 
 
-def not_negative(path: str, value: Any) -> list[Cause]:
-    if isinstance(value, int) and value < 0:
-        return [statuses.invalid_value(path, value, "must be greater than or equal to 0")]
-    return []
+def _template(spec: JsonObject, kind: str, claims: Any = ()) -> list[Cause]:
+    """The template is what the selector selects, and its pods are to run for ever."""
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    if selector is not None and any("operator" in cause.field for cause in selector_causes(selector, "")):
+        return [statuses.invalid_value("spec.selector", selector, "invalid label selector")]
+    labels = labels_of(template)
+    empty = selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
+    causes = []
+    if not empty and (selector is None or not of_label_selector(selector)(labels)):
+        causes.append(mismatch(labels))
+    return causes + template_causes(template, "spec.template", claims) + _runs_for_ever(template, kind)
 
 
-def template_causes(template: JsonObject, path: str) -> list[Cause]:
-    metadata = template.get("metadata") or {}
-    causes = validate_labels(metadata.get("labels"), f"{path}.labels")
-    causes += validate_annotations(metadata.get("annotations"), f"{path}.annotations")
-    return causes + validate_spec(template.get("spec") or {}, f"{path}.spec")
-
-
-def _selected(spec: JsonObject) -> list[Cause]:
-    """Selector and template of a controller: the selector is there, says something, and matches the template."""
-    selector = spec.get("selector")
+def _runs_for_ever(template: JsonObject, kind: str) -> list[Cause]:
+    pod = template.get("spec") or {}
     causes: list[Cause] = []
-    if selector is None:
-        causes.append(statuses.required("spec.selector"))
-    else:
-        causes += selector_causes(selector, "spec.selector")
-        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            causes.append(statuses.invalid_value("spec.selector", selector, "empty selector is invalid for deployment"))
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if selector is not None and not causes and not of_label_selector(selector)(labels):
-        causes.append(statuses.invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
-    causes += template_causes(spec.get("template") or {}, "spec.template")
-    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    policy = pod.get("restartPolicy")
     if policy in ("OnFailure", "Never"):
         causes.append(statuses.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    if "activeDeadlineSeconds" in pod:
+        causes.append(statuses.forbidden_value("spec.template.spec.activeDeadlineSeconds", NO_DEADLINE.format(kind)))
     return causes
 
 
 def _deployment(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
-    causes = not_negative("spec.replicas", spec.get("replicas")) + _selected(spec)
+    causes = not_negative("spec.replicas", spec.get("replicas"))
+    causes += _selector(spec, "deployment") + _template(spec, "ReplicaSet")
     strategy = spec["strategy"]
     if strategy.get("type") == "Recreate" and "rollingUpdate" in strategy:
         text = "may not be specified when strategy `type` is 'Recreate'"
@@ -87,32 +80,30 @@ def _deployment(body: JsonObject) -> list[Cause]:
     return causes
 
 
+def _amount(value: Any) -> int:
+    """How many, or how many percent; 0 for what is neither."""
+    if isinstance(value, int):
+        return value
+    number = str(value).removesuffix("%")
+    return int(number) if number.isdigit() else 0
+
+
 def _rolling(rolling: JsonObject, path: str) -> list[Cause]:
-    causes = []
-    values = []
-    for key in ("maxUnavailable", "maxSurge"):
-        value = rolling.get(key, 0)
-        values.append(value)
-        if isinstance(value, str):
-            number = value.removesuffix("%")
-            if not value.endswith("%") or not number.isdigit():
-                causes.append(statuses.invalid_value(f"{path}.{key}", value, _PERCENT_TEXT))
-            elif key == "maxUnavailable" and int(number) > 100:
-                causes.append(statuses.invalid_value(f"{path}.{key}", value, "must not be greater than 100%"))
-        else:
-            causes += not_negative(f"{path}.{key}", value)
-    if not causes and all(value in (0, "0%") for value in values):
-        causes.append(statuses.invalid_value(f"{path}.maxUnavailable", values[0], "may not be 0 when `maxSurge` is 0"))
-    return causes
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    causes = percent_or_number(f"{path}.maxUnavailable", unavailable) + percent_or_number(f"{path}.maxSurge", surge)
+    if _amount(unavailable) == 0 and _amount(surge) == 0:
+        causes.append(statuses.invalid_value(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    return causes + at_most_all(f"{path}.maxUnavailable", unavailable)
 
 
 def _replica_set(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
-    return (
-        not_negative("spec.replicas", spec.get("replicas"))
-        + not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-        + _selected(spec)
-    )
+    causes = not_negative("spec.replicas", spec.get("replicas")) + not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    return causes + _selector(spec, "deployment") + _template(spec, "ReplicaSet")
+
+
+def _go_strategy(strategy: JsonObject) -> JsonObject:
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def _stateful_set(body: JsonObject) -> list[Cause]:
@@ -121,77 +112,88 @@ def _stateful_set(body: JsonObject) -> list[Cause]:
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         causes.append(statuses.invalid_value("spec.podManagementPolicy", spec.get("podManagementPolicy"), text))
-    strategy = spec["updateStrategy"]
-    if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
-        causes.append(statuses.invalid_value("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"))
-    causes += not_negative("spec.updateStrategy.rollingUpdate.partition", (strategy.get("rollingUpdate") or {}).get("partition"))
+    causes += _set_strategy(spec["updateStrategy"], "spec.updateStrategy")
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for key in ("whenDeleted", "whenScaled"):
+        causes += chosen(f"spec.persistentVolumeClaimRetentionPolicy.{key}", retention.get(key), ("Retain", "Delete"))
+    claims = spec.get("volumeClaimTemplates") or ()
+    for index, claim in enumerate(claims):
+        causes += claim_causes(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
     causes += not_negative("spec.replicas", spec.get("replicas")) + not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return causes + _selected(spec)
+    causes += not_negative("spec.ordinals.start", (spec.get("ordinals") or {}).get("start"))
+    causes += named("spec.serviceName", spec.get("serviceName"), label)
+    return causes + _selector(spec, "statefulset") + _template(spec, "StatefulSet", claims)
+
+
+def _set_strategy(strategy: JsonObject, path: str) -> list[Cause]:
+    rolling = strategy.get("rollingUpdate")
+    match strategy.get("type"):
+        case "OnDelete":
+            if rolling is None:
+                return []
+            shown = {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
+            return [statuses.invalid_value(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")]
+        case "RollingUpdate":
+            causes = not_negative(f"{path}.rollingUpdate.partition", (rolling or {}).get("partition"))
+            if "maxUnavailable" in (rolling or {}):
+                causes += percent_or_number(f"{path}.rollingUpdate.maxUnavailable", (rolling or {})["maxUnavailable"])
+            return causes
+        case _:
+            return [statuses.invalid_value(path, _go_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
 
 
 def _daemon_set(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
-    causes = _selected(spec)
-    if spec["updateStrategy"].get("type") == "RollingUpdate":
-        causes += _rolling(spec["updateStrategy"].get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
-    return causes + not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    causes = selector_causes(selector, "spec.selector")
+    if not causes and (selector is None or not of_label_selector(selector)(labels_of(template))):
+        causes.append(mismatch(labels_of(template)))
+    if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.append(statuses.invalid_value("spec.selector", selector, "empty selector is invalid for daemonset"))
+    causes += template_causes(template, "spec.template") + _runs_for_ever(template, "DaemonSet")
+    causes += not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+    strategy = spec["updateStrategy"]
+    if strategy.get("type") == "RollingUpdate":
+        causes += _surging(strategy.get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
+    elif strategy.get("type") != "OnDelete":
+        causes.append(statuses.unsupported("spec.updateStrategy", _go_strategy(strategy), ("RollingUpdate", "OnDelete")))
+    return causes + not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
 
 
-def job_causes(spec: JsonObject, path: str) -> list[Cause]:
-    causes = []
-    for key in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        causes += not_negative(f"{path}.{key}", spec.get(key))
-    causes += template_causes(spec.get("template") or {}, f"{path}.template")
-    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
-    if policy == "Always":
-        causes.append(statuses.unsupported(f"{path}.template.spec.restartPolicy", policy, ("Never", "OnFailure")))
+def _surging(rolling: JsonObject, path: str) -> list[Cause]:
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    causes = percent_or_number(f"{path}.maxUnavailable", unavailable) + percent_or_number(f"{path}.maxSurge", surge)
+    causes += at_most_all(f"{path}.maxUnavailable", unavailable) + at_most_all(f"{path}.maxSurge", surge)
+    if _amount(unavailable) and _amount(surge):
+        causes.append(statuses.invalid_value(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
+    elif not _amount(unavailable) and not _amount(surge):
+        causes.append(statuses.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return causes
-
-
-def _job(body: JsonObject) -> list[Cause]:
-    causes = []
-    if len(body["metadata"].get("name", "")) > 63:
-        causes.append(statuses.invalid_value("metadata.name", body["metadata"]["name"], "must be no more than 63 characters"))
-    return causes + job_causes(body["spec"], "spec")
-
-
-def _cron_job(body: JsonObject) -> list[Cause]:
-    spec = body["spec"]
-    causes = job_causes(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
-    schedule = spec.get("schedule", "")
-    if not schedule:
-        causes.append(statuses.required("spec.schedule"))
-    else:
-        try:
-            Schedule.parse(schedule)
-        except ValueError as error:
-            causes.append(statuses.invalid_value("spec.schedule", schedule, str(error)))
-    if spec.get("concurrencyPolicy") not in ("Allow", "Forbid", "Replace"):
-        causes.append(statuses.unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace")))
-    for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        causes += not_negative(f"spec.{key}", spec.get(key))
-    if len(body["metadata"].get("name", "")) > 52:
-        causes.append(statuses.invalid_value("metadata.name", body["metadata"]["name"], "must be no more than 52 characters"))
-    return causes
-
-
-def _pod(body: JsonObject) -> list[Cause]:
-    return validate_spec(body["spec"], "spec")
 
 
 def _replication_controller(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
-    causes = not_negative("spec.replicas", spec.get("replicas"))
+    causes = not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     selector = spec.get("selector") or {}
     if not selector:
         causes.append(statuses.required("spec.selector"))
+    causes += not_negative("spec.replicas", spec.get("replicas"))
     template = spec.get("template")
     if not template:
         return [*causes, statuses.required("spec.template")]
-    labels = (template.get("metadata") or {}).get("labels") or {}
+    labels = labels_of(template)
     if any(labels.get(key) != value for key, value in selector.items()):
-        causes.append(statuses.invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
-    return causes + template_causes(template, "spec.template")
+        causes.append(mismatch(labels))
+    return causes + template_causes(template, "spec.template") + _runs_for_ever(template, "ReplicationController")
+
+
+def _revision(body: JsonObject) -> list[Cause]:
+    causes = not_negative("revision", body.get("revision"))
+    if body.get("data") is None:
+        causes.append(statuses.required("data", "data is mandatory"))
+    elif not isinstance(body["data"], dict):
+        causes.append(statuses.required("data", "data must be a valid JSON object"))
+    return causes
 
 
 def warnings(body: JsonObject) -> list[str]:
@@ -214,8 +216,6 @@ TABLE = {
     ("apps", "ReplicaSet"): _replica_set,
     ("apps", "StatefulSet"): _stateful_set,
     ("apps", "DaemonSet"): _daemon_set,
-    ("batch", "Job"): _job,
-    ("batch", "CronJob"): _cron_job,
-    ("", "Pod"): _pod,
+    ("apps", "ControllerRevision"): _revision,
     ("", "ReplicationController"): _replication_controller,
 }
