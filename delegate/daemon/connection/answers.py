@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from delegate.daemon.connection.errors import (
+    CertificateRefusedError,
     InvalidError,
     ManagerFaultError,
     OutdatedError,
@@ -40,6 +41,7 @@ _BY_CODE: Mapping[ProblemCode, type[RefusalError]] = {
     ProblemCode.TOKEN_EXPIRED: TokenExpiredError,
     ProblemCode.SCOPE_MISSING: ScopeMissingError,
     ProblemCode.DELEGATE_REVOKED: RevokedError,
+    ProblemCode.CERTIFICATE_REFUSED: CertificateRefusedError,
     ProblemCode.SESSION_SUPERSEDED: SupersededError,
     ProblemCode.SESSION_UNKNOWN: SessionUnknownError,
     ProblemCode.OUTDATED: OutdatedError,

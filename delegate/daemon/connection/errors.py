@@ -3,10 +3,12 @@
 ConnectionFaultError
   TransportError             no answer of the manager came back: refused, cut, timed out, or somebody else answered
     UntrustedError           TLS: the certificate is not for this name, or nobody we trust signed it
+    CertificateRejectedError TLS: the other side does not take ours
   RefusalError               the manager answered with a problem document
     UnauthorizedError        401: the token is unknown, expired or malformed
       TokenExpiredError      401: refresh it, then ask again once
     ScopeMissingError        403: the token is good, its scope is not
+    CertificateRefusedError  403: the certificate that the call came with, or that it came without one
     RevokedError             403: this delegate is not to work any more
     SupersededError          409: a newer process has this identity
     SessionUnknownError      409: a session has to be opened again
@@ -58,6 +60,12 @@ class UntrustedError(TransportError):
     default_code = "connection.untrusted"
 
 
+class CertificateRejectedError(TransportError):
+    """The other side ended the handshake over the certificate that was shown, or over none being shown."""
+
+    default_code = "connection.certificate_rejected"
+
+
 class RefusalError(ConnectionFaultError):
     """The manager's answer is no; `status` is its HTTP status, the code the problem document's."""
 
@@ -77,6 +85,11 @@ class TokenExpiredError(UnauthorizedError):
 
 class ScopeMissingError(RefusalError):
     default_code = "connection.scope_missing"
+    category = Category.PERMISSION
+
+
+class CertificateRefusedError(RefusalError):
+    default_code = "connection.certificate_refused"
     category = Category.PERMISSION
 
 

@@ -20,7 +20,6 @@ import structlog
 
 from delegate.daemon.connection.journal import Began, Ended, Kept, Line, decode_line, encode_record
 from delegate.daemon.connection.journal_files import JournalFile, Orphan, Place, Write, adopted, remove_leftovers
-from delegate.daemon.connection.rejected import RejectedResults
 from delegate.daemon.directories import explain_fault, prepare_directory, write_all
 from delegate.protocol.work import ResultItem
 
@@ -34,22 +33,20 @@ _REMEMBERED_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class OutboxLimits:
-    """At `entries` or `bytes` of undelivered results no further task is taken; rejected results are kept up to theirs."""
+    """At `entries` or `bytes` of undelivered results no further task is taken."""
 
     entries: int = 10_000
     bytes: int = 64 * 2**20
-    rejected_entries: int = 1_000
-    rejected_bytes: int = 64 * 2**20
 
 
 @dataclass
 class _Owed:
-    """One attempt that something is owed for. `line` is held for starts, `item` for results while memory allows."""
+    """One attempt that something is owed for. `line` is held for starts, `record` for results while memory allows."""
 
     began: Began | None = None
     line: bytes | None = None
     place: Place | None = None
-    item: ResultItem | None = None
+    record: Kept | None = None
     size: int = 0
 
 
@@ -83,9 +80,6 @@ class Outbox:
         self._write = write
         self._rewrite_bytes = rewrite_bytes
         self._file: JournalFile | None = None
-        self._rejected = RejectedResults(
-            directory / "rejected", most_entries=self._limits.rejected_entries, most_bytes=self._limits.rejected_bytes
-        )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outbox")
         self._lock = threading.Lock()
         self._starts: dict[str, _Owed] = {}
@@ -188,7 +182,7 @@ class Outbox:
         """Returns when the result is on disk; waits as long as the disk refuses."""
         item = kept.item
         line = encode_record(kept)
-        owed = _Owed(began=_began_of(kept), item=item, size=len(line))
+        owed = _Owed(began=_began_of(kept), record=kept, size=len(line))
         durable = asyncio.get_running_loop().create_future()
         with self._lock:
             self._results[item.attempt_id] = owed
@@ -198,13 +192,17 @@ class Outbox:
 
     async def load(self, attempt_ids: Iterable[str]) -> list[ResultItem]:
         """The results of these attempts; those settled meanwhile are left out."""
+        return [record.item for record in await self.load_records(attempt_ids)]
+
+    async def load_records(self, attempt_ids: Iterable[str]) -> list[Kept]:
+        """The same with what is known beside the results."""
         wanted = [(attempt_id, self._results[attempt_id]) for attempt_id in attempt_ids if attempt_id in self._results]
-        absent = {attempt_id: owed for attempt_id, owed in wanted if owed.item is None}
-        read: dict[str, ResultItem] = {}
+        absent = {attempt_id: owed for attempt_id, owed in wanted if owed.record is None}
+        read: dict[str, Kept] = {}
         if absent:
             read = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, absent)
-        items = [owed.item or read.get(attempt_id) for attempt_id, owed in wanted]
-        return [item for item in items if item is not None]
+        records = [owed.record or read.get(attempt_id) for attempt_id, owed in wanted]
+        return [record for record in records if record is not None]
 
     def settle(self, attempt_id: str) -> None:
         """Nothing is owed for this attempt any more: its result was taken, or it ended without one."""
@@ -216,16 +214,6 @@ class Outbox:
             self._forget_copy(owed)
         if any(each is not None for each in known):
             self._enqueue(_Write(encode_record(Ended(attempt_id))))
-
-    async def reject(self, attempt_id: str, verdict: str, message: str) -> None:
-        """The manager will never take this result: it is put aside for a person, and settled."""
-        items = await self.load([attempt_id])
-        try:
-            for item in items:
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._rejected.add, item, verdict, message)
-        except OSError as error:
-            log.warning("outbox.rejection_not_kept", attempt=attempt_id, error=str(explain_fault(self.directory, error)))
-        self.settle(attempt_id)
 
     async def close(self, *, within_seconds: float = 5.0) -> None:
         """Writes what is still queued, and gives the journal up; what is owed stays on disk."""
@@ -337,14 +325,14 @@ class Outbox:
             self._put_off(error)
 
     def _remember(self, owed: _Owed) -> None:
-        if owed.item is not None:
+        if owed.record is not None:
             if self._remembered + owed.size > _REMEMBERED_BYTES:
-                owed.item = None
+                owed.record = None
             else:
                 self._remembered += owed.size
 
     def _forget_copy(self, owed: _Owed) -> None:
-        if owed.item is not None and owed.place is not None:
+        if owed.record is not None and owed.place is not None:
             self._remembered -= owed.size
 
     def _open_file(self) -> JournalFile:
@@ -360,13 +348,13 @@ class Outbox:
         for each, place in zip(owed, places[: len(owed)], strict=True):
             each.place = place
 
-    def _read(self, wanted: dict[str, _Owed]) -> dict[str, ResultItem]:
+    def _read(self, wanted: dict[str, _Owed]) -> dict[str, Kept]:
         file = self._open_file()
-        found: dict[str, ResultItem] = {}
+        found: dict[str, Kept] = {}
         for attempt_id, owed in wanted.items():
             record = decode_line(file.read(owed.place)) if owed.place is not None else None
             if isinstance(record, Kept):
-                found[attempt_id] = record.item
+                found[attempt_id] = record
         return found
 
     def _adopt(self) -> list[tuple[Line, Place]]:

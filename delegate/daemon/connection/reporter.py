@@ -3,13 +3,16 @@
 No result stands in the way of another: each has its own verdict and its own next try, large ones travel apart from small ones, and a
 batch that is refused as a whole is halved until the culprit is alone. A result is authorized by its attempt's token, so a session
 is not waited for.
+
+A result that the manager will never take leaves the outbox once it is kept as a dead letter, and not before.
 """
 
 import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
@@ -24,9 +27,11 @@ from delegate.daemon.connection.errors import (
     UnauthorizedError,
 )
 from delegate.daemon.connection.faults import Faults
+from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.outbox import Outbox
 from delegate.daemon.connection.sessions import SessionKeeper, new_request_id
 from delegate.daemon.connection.transport import Transport
+from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import backoff
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
@@ -42,8 +47,23 @@ _LAST_RETRY_SECONDS = 60.0
 _NO_TOKEN = Secret("")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """Why a result will never be taken. `too_large`: by the way to the manager; `error`: the refusal, where there was one of its own."""
+
+    verdict: str
+    message: str
+    tries: int = 1
+    too_large: bool = False
+    error: DelegateError | None = None
+
+
 class Reporter:
-    """`run` for as long as results should be sent; `on_settled` hears of each that came to its end, with its verdict."""
+    """`run` for as long as results should be sent.
+
+    `bury` keeps a result that will never be taken; a DelegateError of it has the result stay in the outbox. `on_settled` hears of each
+    that came to its end, with its verdict.
+    """
 
     def __init__(
         self,
@@ -52,17 +72,20 @@ class Reporter:
         transport: Transport,
         faults: Faults,
         *,
+        bury: Callable[[Kept, Rejection], Awaitable[None]],
         on_settled: Callable[[str, str], None] = lambda attempt_id, verdict: None,
     ) -> None:
         self._outbox = outbox
         self._keeper = keeper
         self._transport = transport
         self._faults = faults
+        self._bury = bury
         self._on_settled = on_settled
         self._small: deque[str] = deque()
         self._large: deque[str] = deque()
         self._later: list[tuple[float, str]] = []
         self._tries: dict[str, int] = {}
+        self._unburied: set[str] = set()
         self._wake = asyncio.Event()
         outbox.on_kept = self._enqueue
 
@@ -77,14 +100,14 @@ class Reporter:
             lanes.create_task(self._send_from(self._large))
 
     async def wait_until_delivered(self, *, unreachable_seconds: float) -> bool:
-        """Whether the outbox got empty; gives up when the manager has not been reachable for so long."""
+        """Whether the outbox got empty; gives up when the manager has not been reachable for so long, or only dead results are left."""
         failing_since: float | None = None
-        while self._outbox.entries:
+        while self._outbox.entries > len(self._unburied):
             failing_since = (failing_since or time.monotonic()) if self._faults.is_failing(routes.RESULTS) else None
             if failing_since is not None and time.monotonic() - failing_since >= unreachable_seconds:
                 return False
             await asyncio.sleep(0.02)
-        return True
+        return not self._outbox.entries
 
     def _enqueue(self, attempt_id: str) -> None:
         large = self._outbox.size_of(attempt_id) > _LARGE_BYTES
@@ -160,7 +183,7 @@ class Reporter:
             return
         reduced = _reduce(items[0])
         if isinstance(error, InvalidError) or reduced is None:
-            await self._reject(items[0].attempt_id, ResultVerdict.INVALID, str(error))
+            await self._reject_for(items[0].attempt_id, error)
             return
         log.warning("result.reduced", attempt=reduced.attempt_id, error=str(error))
         try:
@@ -168,7 +191,7 @@ class Reporter:
         except (TooLargeError, InvalidError, TransportError) as again:
             if not _is_about_the_content(again):
                 raise
-            await self._reject(reduced.attempt_id, ResultVerdict.INVALID, str(again))
+            await self._reject_for(reduced.attempt_id, again)
             return
         await self._settle(reduced, next((each for each in answer.results if each.attempt_id == reduced.attempt_id), None))
 
@@ -192,18 +215,33 @@ class Reporter:
         message = decision.message if decision else ""
         match verdict:
             case ResultVerdict.ACCEPTED | ResultVerdict.DUPLICATE:
-                self._tries.pop(item.attempt_id, None)
-                self._outbox.settle(item.attempt_id)
-                self._on_settled(item.attempt_id, verdict)
+                self._settled(item.attempt_id, verdict)
             case ResultVerdict.LEASE_LOST | ResultVerdict.CONFLICT | ResultVerdict.INVALID:
-                await self._reject(item.attempt_id, verdict, message)
+                await self._reject(item.attempt_id, Rejection(verdict=verdict, message=message))
             case ResultVerdict.RETRY:
                 self._put_off(item.attempt_id, message)
 
-    async def _reject(self, attempt_id: str, verdict: ResultVerdict, message: str) -> None:
-        log.warning("result.rejected", attempt=attempt_id, verdict=verdict.value, message=message)
+    async def _reject_for(self, attempt_id: str, error: TransportError | RefusalError) -> None:
+        too_large = not isinstance(error, InvalidError)
+        await self._reject(attempt_id, Rejection(verdict=ResultVerdict.INVALID, message=str(error), too_large=too_large, error=error))
+
+    async def _reject(self, attempt_id: str, rejection: Rejection) -> None:
+        tries = self._tries.get(attempt_id, 0) + 1
+        log.warning("result.rejected", attempt=attempt_id, verdict=str(rejection.verdict), message=rejection.message)
+        try:
+            for record in await self._outbox.load_records([attempt_id]):
+                await self._bury(record, replace(rejection, tries=tries))
+        except DelegateError as error:
+            log.warning("result.not_buried", attempt=attempt_id, error=str(error), hint=error.hint)
+            self._unburied.add(attempt_id)
+            self._put_off(attempt_id, rejection.message)
+            return
+        self._settled(attempt_id, rejection.verdict)
+
+    def _settled(self, attempt_id: str, verdict: str) -> None:
         self._tries.pop(attempt_id, None)
-        await self._outbox.reject(attempt_id, verdict, message)
+        self._unburied.discard(attempt_id)
+        self._outbox.settle(attempt_id)
         self._on_settled(attempt_id, verdict)
 
     def _put_off(self, attempt_id: str, message: str) -> None:

@@ -2,7 +2,8 @@
 
 Every lane has a transport of its own, and so connections of its own. Limits are on silence, never on the whole: a transfer that
 makes progress is not cut. A connection that was kept alive may be closed by the other side in the moment of its re-use; such a
-call is made once more at once on a new connection (all calls are idempotent by key).
+call is made once more at once on a new connection (all calls are idempotent by key). So is one that was still under way on
+connections of a certificate that was replaced a minute ago, when these are closed.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import datetime as dt
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TypeVar
@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from delegate.daemon.connection.answers import RawAnswer, describe, read_answer
+from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import ConnectionFaultError, TransportError
 from delegate.daemon.connection.patience import Patience
-from delegate.daemon.connection.trust import explain_connect_fault
+from delegate.daemon.connection.trust import explain_connect_fault, explain_rejection
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
 from delegate.protocol.messages import Answer, Request
@@ -29,26 +30,38 @@ from delegate.protocol.messages import Answer, Request
 A = TypeVar("A", bound=Answer)
 _UPLOAD_PIECE = 64 * 1024
 _RACE_SECONDS = 1.0
-_KEEP_ALIVE_SECONDS = 30.0
-_NAMES_SECONDS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where the manager is, and how to get there. `join` makes a URL of a path; `proxy` names the proxy for a URL."""
+    """Where the manager is, and how to get there. `join` makes a URL of a path; `proxy` names the proxy for a URL.
+
+    `contexts` gives the TLS context for new connections where that changes, instead of `tls`. `on_answer` is told the manager's time of
+    each answer.
+    """
 
     join: Callable[[str], str]
     tls: ssl.SSLContext | None = None
     proxy: Callable[[str], str | None] = field(default=lambda url: None)
+    contexts: Callable[[], ssl.SSLContext | None] | None = None
+    on_answer: Callable[[str], None] = field(default=lambda server_time: None)
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        return self.tls if self.contexts is None else self.contexts()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Seconds. `stall`: the longest silence while something is due; a long poll may be silent for its wait and `slack` more."""
+    """Seconds. `stall`: the longest silence while something is due; a long poll may be silent for its wait and `slack` more.
+
+    `drain`: how long calls on connections of a replaced TLS context may take to their end.
+    """
 
     connect: float = 10.0
     stall: float = 30.0
     slack: float = 15.0
+    drain: float = 60.0
 
 
 class Transport:
@@ -58,13 +71,17 @@ class Transport:
         self.patience = patience or Patience()
         self._endpoint = endpoint
         self._limits = limits or Limits()
-        self._exits = AsyncExitStack()
-        self._kept: aiohttp.ClientSession | None = None
-        self._fresh: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
+        self._draining: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        await self._exits.aclose()
-        self._kept = self._fresh = None
+        draining = list(self._draining)
+        for task in draining:
+            task.cancel()
+        await asyncio.gather(*draining, return_exceptions=True)
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
 
     async def call(
         self,
@@ -95,25 +112,38 @@ class Transport:
                 hint="check the way to the manager, and whether it is overloaded; this is tried again",
             ) from error
         try:
-            return read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
+            answer = read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
+            self._endpoint.on_answer(answer.server_time)
+            return answer
         except ConnectionFaultError as error:
             if error.retry_after is not None:
                 self.patience.ask(route, error.retry_after)
             raise
 
     async def _answered(self, call: "_Call", silence: float) -> RawAnswer:
-        if self._kept is None:
-            self._kept = self._open(force_close=False)
+        connections = self._current()
         trip = _Trip()
-        try:
-            return await self._post(self._kept, call, silence, trip)
-        except TransportError:
-            if not trip.was_keep_alive_race:
-                raise
+        with connections.calling():
+            try:
+                return await self._post(connections.kept, call, silence, trip)
+            except TransportError:
+                if not (trip.was_keep_alive_race or connections.cut):
+                    raise
         # The other connections kept alive may be as dead as this one.
-        if self._fresh is None:
-            self._fresh = self._open(force_close=True)
-        return await self._post(self._fresh, call, silence, _Trip())
+        connections = self._current()
+        with connections.calling():
+            return await self._post(connections.fresh, call, silence, _Trip())
+
+    def _current(self) -> Connections:
+        """Connections with the TLS context that holds now; those of the one before come to their end."""
+        tls = self._endpoint.context
+        if self._connections is None or self._connections.tls is not tls:
+            if self._connections is not None:
+                task = asyncio.ensure_future(self._connections.drain(self._limits.drain))
+                self._draining.add(task)
+                task.add_done_callback(self._draining.discard)
+            self._connections = Connections(tls, connect_seconds=self._limits.connect, trace=_watch_trips)
+        return self._connections
 
     async def _post(self, session: aiohttp.ClientSession, call: "_Call", silence: float, trip: "_Trip") -> RawAnswer:
         trip.began_at = time.monotonic()
@@ -140,6 +170,8 @@ class Transport:
             )
             raise TransportError(words, hint=hint) from error
         except aiohttp.ClientConnectionError as error:
+            if (rejection := explain_rejection(error, call.url)) is not None:
+                raise rejection from error
             if isinstance(error, aiohttp.ClientConnectorError):
                 raise explain_connect_fault(error, call.url) from error
             trip.cut_after = None if trip.answer_began else time.monotonic() - trip.began_at
@@ -147,26 +179,6 @@ class Transport:
             raise TransportError(f"the connection of {call.route} was cut", hint=hint, cut_after=trip.cut_after) from error
         except aiohttp.ClientError as error:
             raise explain_connect_fault(error, call.url) from error
-
-    def _open(self, *, force_close: bool) -> aiohttp.ClientSession:
-        tls: ssl.SSLContext | bool = self._endpoint.tls or True
-        connector = (
-            aiohttp.TCPConnector(ssl=tls, limit=16, force_close=True, ttl_dns_cache=_NAMES_SECONDS)
-            if force_close
-            else aiohttp.TCPConnector(ssl=tls, limit=16, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=_NAMES_SECONDS)
-        )
-        session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect),
-            trust_env=False,
-            auto_decompress=True,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[_watch_trips()],
-            max_line_size=32 * 1024,
-            max_field_size=32 * 1024,
-        )
-        self._exits.push_async_callback(session.close)
-        return session
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Whom to believe that they are the manager: the system's authorities and those of `SSL_CERT_FILE`, side by side."""
+"""Whom to believe that they are the manager: the system's authorities and those of `SSL_CERT_FILE`, side by side; for the manager alone
+also those of `DELEGATE_MANAGER_CA_FILE`, and those that it has told of itself.
+"""
 
 import os
 import ssl
@@ -7,12 +9,13 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from delegate.daemon.connection.errors import TransportError, UntrustedError
+from delegate.daemon.connection.errors import CertificateRejectedError, TransportError, UntrustedError
 from delegate.foundation.errors import Category, DelegateError
 
 _HOSTNAME_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 _EXPIRED, _NOT_YET_VALID = 10, 9
+_ALERTS = ("UNKNOWN_CA", "CERTIFICATE_EXPIRED", "BAD_CERTIFICATE", "CERTIFICATE_REVOKED", "CERTIFICATE_UNKNOWN", "CERTIFICATE_REQUIRED")
 
 
 class AuthoritiesError(DelegateError):
@@ -33,15 +36,35 @@ def tls_context(authorities: Path | None) -> ssl.SSLContext:
     if directory.is_dir():
         context.load_verify_locations(capath=directory)
     if authorities is not None:
-        try:
-            context.load_verify_locations(cafile=authorities)
-        except (OSError, ssl.SSLError) as error:
-            raise AuthoritiesError(
-                f"SSL_CERT_FILE names {authorities}, which holds no readable certificates: {error.strerror or error}",
-                hint="point it to a PEM file with the certificates of the authorities to trust",
-                file=str(authorities),
-            ) from error
+        believe(context, authorities, "SSL_CERT_FILE")
     return context
+
+
+def believe(context: ssl.SSLContext, authorities: Path, variable: str) -> None:
+    """Adds the authorities of a file that a setting names. Raises AuthoritiesError."""
+    try:
+        context.load_verify_locations(cafile=authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise AuthoritiesError(
+            f"{variable} names {authorities}, which holds no readable certificates: {error.strerror or error}",
+            hint="point it to a PEM file with the certificates of the authorities to trust",
+            file=str(authorities),
+        ) from error
+
+
+def explain_rejection(error: BaseException | None, url: str) -> CertificateRejectedError | None:
+    """Whether the other side ended the connection over our certificate; it says so only after the handshake."""
+    # The HTTP library's own errors are SSLErrors by inheritance alone, and have no reason.
+    while error is not None and (isinstance(error, aiohttp.ClientConnectorError) or not isinstance(error, ssl.SSLError)):
+        error = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error.__cause__ or error.__context__
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "ALERT" not in reason or not reason.endswith(_ALERTS):
+        return None
+    words = reason.rpartition("ALERT_")[2].replace("_", " ").lower()
+    return CertificateRejectedError(
+        f"{urlsplit(url).netloc.rpartition('@')[2]} does not take the certificate of this delegate: {words}",
+        hint="see that the manager, or the proxy before it, knows the authority that signed it; `delegate certs show` shows it",
+    )
 
 
 def explain_connect_fault(error: aiohttp.ClientError, url: str) -> TransportError:

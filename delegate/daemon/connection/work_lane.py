@@ -6,7 +6,7 @@ already handed out then arrives and is handed back, instead of lying idle until 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -49,7 +49,7 @@ class Poller(Generic[R]):
         *,
         reserve: Callable[[], Coroutine[Any, Any, R]],
         submit: Callable[[R, LeasedTask], None],
-        refuse: Callable[[UndecodableTask], None],
+        refuse: Callable[[UndecodableTask], Awaitable[None]],
         running: Callable[[], Sequence[str]],
         blocked: Callable[[], str],
     ) -> None:
@@ -114,7 +114,7 @@ class Poller(Generic[R]):
             if answer is None and self._asked and self._keeper.ended is None:
                 answer = await self._reclaim(request_id)
             if answer is not None:
-                self._take(reservation, answer)
+                await self._take(reservation, answer)
                 if answer.after_seconds > 0:
                     await self._unless_stopped(asyncio.sleep(min(answer.after_seconds, _LONGEST_WAIT_SECONDS)))
             return
@@ -142,13 +142,13 @@ class Poller(Generic[R]):
             log.info("work.poll_given_up_unheard", error=str(error))  # the manager finds out by the next heartbeats
             return None
 
-    def _take(self, reservation: R, answer: AcquireAnswer) -> None:
+    async def _take(self, reservation: R, answer: AcquireAnswer) -> None:
         tasks, unreadable = codec.decode_tasks(answer.tasks)
         for task in tasks:
             self._submit(reservation, task)
         for each in unreadable:
             log.error("work.task_unreadable", attempt=each.attempt_id, task=each.task_id, error=each.reason)
-            self._refuse(each)
+            await self._refuse(each)
 
     def _was_idle_cut(self, error: TransportError) -> bool:
         if error.cut_after is None or not self._cuts.is_idle_cut(error.cut_after):
