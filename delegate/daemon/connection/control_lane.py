@@ -51,6 +51,7 @@ class Condition:
     outbox_bytes: int = 0
     loop_lag_seconds: float = 0.0
     draining: bool = False
+    certificate_expires_in_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +200,7 @@ class ControlLane:
                 loop_lag_seconds=round(condition.loop_lag_seconds, 3),
                 stalled=stalled,
                 draining=condition.draining,
+                certificate_expires_in_seconds=condition.certificate_expires_in_seconds,
                 acknowledged=acknowledged,
             )
 

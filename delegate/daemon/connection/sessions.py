@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 import structlog
 
+from delegate.daemon.connection.enrolling import EnrolmentRefusedError, try_tokens
 from delegate.daemon.connection.errors import (
+    CertificateRefusedError,
+    CertificateRejectedError,
     OutdatedError,
     RefusalError,
     RevokedError,
-    ScopeMissingError,
     SessionUnknownError,
     SupersededError,
     TransportError,
@@ -29,10 +31,11 @@ from delegate.daemon.connection.errors import (
 )
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.transport import Transport
-from delegate.foundation.errors import Category, DelegateError
+from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import backoff
 from delegate.foundation.secrets import Secret
 from delegate.protocol import routes
+from delegate.protocol.certificates import RenewAnswer, RenewRequest
 from delegate.protocol.enrolment import (
     AttemptDecision,
     AttemptReport,
@@ -57,13 +60,6 @@ _LONGEST_WAIT_SECONDS = 30.0
 _OUTDATED_WAIT_SECONDS = 300.0
 _CALL_SECONDS = 30.0
 _LEAST_LIFE_SECONDS = 1.0
-
-
-class EnrolmentRefusedError(RefusalError):
-    """There is no bootstrap token that the manager accepts."""
-
-    default_code = "input.delegate_token"
-    category = Category.INPUT
 
 
 def new_request_id() -> str:
@@ -112,8 +108,10 @@ class Session:
 class SessionHooks:
     """Called in the keeper's thread; none may block.
 
-    `bootstrap_token` raises DelegateError where there is none. `on_enrolled` stores; it may raise DelegateError. `on_ended` is
-    called in whichever thread was told.
+    `account_token` (of the service account, where there is one) is tried before `bootstrap_token`, which raises DelegateError where
+    there is none. `on_enrolled` stores; it may raise DelegateError. `on_ended` and `on_certificate_refused` are called in whichever
+    thread was told. `signing_request` asks for a certificate and its life with each enrolment (empty: for none); `on_certificate` is
+    given chain and authorities before anything else is called, and may raise DelegateError.
     """
 
     bootstrap_token: Callable[[], Secret]
@@ -124,6 +122,10 @@ class SessionHooks:
     on_token_expiry: Callable[[float | None], None]
     on_ended: Callable[[DelegateError], None]
     on_outdated: Callable[[OutdatedError], None]
+    account_token: Callable[[], Secret | None] = lambda: None
+    signing_request: Callable[[], tuple[str, float | None]] = lambda: ("", None)
+    on_certificate: Callable[[str, str], Awaitable[None]] | None = None
+    on_certificate_refused: Callable[[str], None] = lambda words: None
 
 
 class SessionKeeper:
@@ -182,6 +184,26 @@ class SessionKeeper:
     async def introduce_again(self) -> None:
         """What this process says of itself has changed: a new session says it. One try; `run` goes on trying."""
         await self._at_home(self._open_anew)
+
+    async def renew_certificate(self, csr: str, life_seconds: float, certificate: str, proof: str) -> RenewAnswer:
+        """A certificate for the request. Needs a token and no session. One try; raises what went wrong."""
+        request = RenewRequest(
+            request_id=new_request_id(),
+            delegate_id=self._credentials.delegate_id,
+            csr=csr,
+            life_seconds=life_seconds,
+            certificate=certificate,
+            proof=proof,
+        )
+        return await self._at_home(lambda: self._renew_certificate(request))
+
+    async def enrol_for_certificate(self, csr: str, life_seconds: float) -> EnrolAnswer:
+        """Enrols again, with what the manager gives for the request in the answer. One try; raises what went wrong."""
+        return await self._at_home(lambda: self._enrol_for_certificate(csr, life_seconds))
+
+    def hear_refused(self, error: CertificateRefusedError | CertificateRejectedError) -> None:
+        """Somebody was told that the certificate is not accepted. For any thread."""
+        self._hooks.on_certificate_refused(str(error))
 
     async def say_bye(self, reason: str, within_seconds: float) -> None:
         """Leaves cleanly; a manager that does not hear it finds out by itself."""
@@ -315,21 +337,39 @@ class SessionKeeper:
         self._publish(session)
 
     async def _enrol(self) -> None:
+        csr, life_seconds = self._hooks.signing_request()
+        answer = await self._enrol_with_tokens(csr, life_seconds)
+        if answer.certificate and self._hooks.on_certificate is not None:
+            try:
+                await self._hooks.on_certificate(answer.certificate, answer.authorities)
+            except DelegateError as error:  # the next renewal brings one
+                log.warning("identity.certificate_not_used", error=str(error), hint=error.hint)
+
+    async def _enrol_for_certificate(self, csr: str, life_seconds: float) -> EnrolAnswer:
+        async with self._one_at_a_time:
+            answer = await self._enrol_with_tokens(csr, life_seconds)
+            current = self.current
+            if current is not None:
+                self._publish(replace(current, token=self._token))
+            return answer
+
+    async def _enrol_with_tokens(self, csr: str, life_seconds: float | None) -> EnrolAnswer:
+        tokens = (self._hooks.account_token, self._hooks.bootstrap_token)
+        return await try_tokens(tokens, lambda token: self._enrol_with(token, csr, life_seconds))
+
+    async def _enrol_with(self, token: Secret, csr: str, life_seconds: float | None) -> EnrolAnswer:
         said = self._introduction
-        try:
-            token = self._hooks.bootstrap_token()
-        except DelegateError as error:
-            raise EnrolmentRefusedError(error.message, hint=error.hint) from error
         request = EnrolRequest(
-            request_id=new_request_id(), name=said.name, instance=said.instance, labels=said.labels, kinds=said.kinds, build=said.build
+            request_id=new_request_id(),
+            name=said.name,
+            instance=said.instance,
+            labels=said.labels,
+            kinds=said.kinds,
+            build=said.build,
+            csr=csr,
+            certificate_seconds=life_seconds,
         )
-        try:
-            answer = await self._post(routes.ENROL, request, EnrolAnswer, token)
-        except (UnauthorizedError, ScopeMissingError) as error:
-            raise EnrolmentRefusedError(
-                f"the manager does not accept DELEGATE_TOKEN: {error}",
-                hint="make a new one with `delegate token create --name NAME --scope GITOPS` and set DELEGATE_TOKEN_FILE or DELEGATE_TOKEN",
-            ) from error
+        answer = await self._post(routes.ENROL, request, EnrolAnswer, token)
         refresh_token = Secret(answer.refresh_token)
         try:
             self._hooks.on_enrolled(answer.delegate_id, refresh_token)
@@ -339,6 +379,20 @@ class SessionKeeper:
         self._hooks.on_token_expiry(answer.token_expires_in_seconds)
         self._take_token(answer.session_token, answer.session_token_seconds)
         log.info("session.enrolled", delegate_id=answer.delegate_id)
+        return answer
+
+    async def _renew_certificate(self, request: RenewRequest) -> RenewAnswer:
+        async with self._one_at_a_time:
+            if not self._token or time.monotonic() >= self._token_renew_at:
+                await self._renew_token()
+            token = self._token
+        try:
+            return await self._post(routes.RENEW_CERTIFICATE, request, RenewAnswer, token)
+        except UnauthorizedError:
+            async with self._one_at_a_time:
+                if self._token == token:
+                    await self._renew_token()
+            return await self._post(routes.RENEW_CERTIFICATE, request, RenewAnswer, self._token)
 
     async def _renew_token(self) -> None:
         request = RefreshRequest(request_id=new_request_id(), delegate_id=self._credentials.delegate_id)
@@ -364,9 +418,13 @@ class SessionKeeper:
 
     async def _post(self, route: str, request: Request, wanted: type[A], token: Secret, *, within: float = _CALL_SECONDS) -> A:
         assert self._transport is not None, "run() comes first"
-        return await self._transport.call(
-            route, request, wanted, token=token, delegate_id=self._credentials.delegate_id, within_seconds=within
-        )
+        try:
+            return await self._transport.call(
+                route, request, wanted, token=token, delegate_id=self._credentials.delegate_id, within_seconds=within
+            )
+        except (CertificateRefusedError, CertificateRejectedError) as error:
+            self.hear_refused(error)
+            raise
 
 
 class Caller:
@@ -401,6 +459,9 @@ class Caller:
             return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
         except (RevokedError, SupersededError) as error:
             self._keeper.end(error)
+            raise
+        except (CertificateRefusedError, CertificateRejectedError) as error:
+            self._keeper.hear_refused(error)
             raise
 
     async def _call(

@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.accounts import AccountRules, AccountToken, check_account_token, issuer_of
-from delegate.manager.errors import AuthenticationError, ConflictError, NotFoundError, RevokedError
+from delegate.manager.errors import AuthenticationError, ConflictError, NotFoundError
 from delegate.manager.selectors import write_labels
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.tables import cluster_keys, tokens
@@ -100,7 +100,7 @@ def forget_cluster(transaction: Transaction, cluster: str, actor: str) -> Row:
 def find_account(transaction: Transaction, secret: str) -> tuple[Row, AccountToken]:
     """The token that stands behind a service account's token, and what that says.
 
-    Raises AuthenticationError, TokenExpiredError, ForbiddenError, RevokedError.
+    Raises AuthenticationError, TokenExpiredError, ForbiddenError.
     """
     issuer = issuer_of(secret)
     found = transaction.rows(_OF_ISSUER, issuer=issuer)
@@ -111,7 +111,7 @@ def find_account(transaction: Transaction, secret: str) -> tuple[Row, AccountTok
         )
     living = [row for row in found if row.revoked_at is None]
     if not living:
-        raise RevokedError(f"the keys of cluster {found[0].cluster} are not trusted any more", hint="register them again")
+        raise AuthenticationError(f"the keys of cluster {found[0].cluster} are not trusted any more", hint="register them again")
     # Clusters of one provider may share an issuer; their keys tell them apart.
     for row in living[:-1]:
         try:

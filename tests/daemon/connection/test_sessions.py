@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from delegate.daemon.connection.enrolling import EnrolmentRefusedError
 from delegate.daemon.connection.errors import OverloadedError, UnauthorizedError
-from delegate.daemon.connection.sessions import EnrolmentRefusedError, new_request_id
+from delegate.daemon.connection.sessions import new_request_id
 from delegate.protocol import routes
 from delegate.protocol.enrolment import AttemptReport
 from delegate.protocol.work import AcquireAnswer, AcquireRequest
