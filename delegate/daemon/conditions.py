@@ -25,6 +25,7 @@ class Conditions:
         self.outdated = ""
         self.failed_part = ""
         self.outbox_full: Callable[[], str] = lambda: ""
+        self.spool_full: Callable[[], str] = lambda: ""
         self.link_faults: Callable[[], str] = lambda: ""
 
     def touch(self) -> None:
@@ -61,7 +62,7 @@ class Conditions:
             reasons.append("the manager has not answered lately" + (f": {faults}" if faults else ""))
         if self.lag_seconds > LAG_LIMIT_SECONDS:
             reasons.append(f"the main loop is {self.lag_seconds:.0f} s late")
-        return reasons + [reason for reason in (self.outbox_full(), self.draining, self.outdated) if reason]
+        return reasons + [reason for reason in (self.outbox_full(), self.spool_full(), self.draining, self.outdated) if reason]
 
 
 class Watchdog:

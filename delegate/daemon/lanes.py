@@ -27,6 +27,7 @@ from delegate.daemon.connection.transport import Endpoint, Limits, Transport
 from delegate.daemon.connection.trust import tls_context
 from delegate.daemon.connection.work_lane import Poller
 from delegate.daemon.identity.store import Identity, IdentityStore
+from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.metering import LinkCounters
 from delegate.daemon.pool.slots import Reservation
 from delegate.daemon.pool.workers import WorkerPool
@@ -90,6 +91,7 @@ class Lanes:
         myself: Myself,
         pool: WorkerPool,
         outbox: Outbox,
+        mailroom: Mailroom,
         conditions: Conditions,
         metrics: DelegateMetrics,
     ) -> None:
@@ -100,6 +102,7 @@ class Lanes:
         self._myself = myself
         self._pool = pool
         self._outbox = outbox
+        self._mailroom = mailroom
         self._conditions = conditions
         self._metrics = metrics
         self._counters = LinkCounters(metrics)
@@ -127,7 +130,12 @@ class Lanes:
         self.releaser = Releaser(caller, work_faults, outbox.settle)
         self.progress = ProgressSender(caller, self.keeper, work_faults)
         self.reporter = Reporter(
-            outbox, self.keeper, self._transport, work_faults, on_settled=lambda attempt, verdict: self._counters.count_result(verdict)
+            outbox,
+            self.keeper,
+            self._transport,
+            work_faults,
+            bury=mailroom.keep_result,
+            on_settled=lambda attempt, verdict: self._counters.count_result(verdict),
         )
         self.poller: Poller[Reservation] = Poller(
             caller,
@@ -137,7 +145,7 @@ class Lanes:
             submit=pool.submit,
             refuse=self._refuse,
             running=lambda: [attempt.id for attempt in pool.roster.all()],
-            blocked=lambda: outbox.full_reason or self._cordoned,
+            blocked=lambda: outbox.full_reason or mailroom.is_full() or self._cordoned,
         )
 
     def start(self) -> None:
@@ -286,7 +294,8 @@ class Lanes:
             elif report.state == AttemptState.RUNNING and verdicts.get(report.attempt_id) is AttemptVerdict.DROP:
                 self._pool.stop(report.attempt_id, StopVerdict.LOST, "the manager gave it to another")
 
-    def _refuse(self, task: UndecodableTask) -> None:
+    async def _refuse(self, task: UndecodableTask) -> None:
+        await self._mailroom.keep_task(task)
         if task.attempt_id:
             self.releaser.release(task.attempt_id, task.fence, ReleaseReason.UNSUPPORTED, task.reason)
 

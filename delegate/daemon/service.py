@@ -1,16 +1,17 @@
 """The composition root of the daemon: builds the parts, wires them with callables, starts and stops them in order.
 
-Starting. The state directory is proved to keep files before anything else; then the identity is counted up and the journal of
-the outbox is opened, which takes over what earlier processes left. Probes answer from then on. The control lane starts in its
-thread: it enrols, opens the session with a report of every attempt that is known here, and sends heartbeats. Beside it, the outer
-group of parts begins: reporter, releases, progress, announcer, adoption of journals of processes that ended. Last comes the inner
-group, the work: the pool, and the poller that asks for tasks as soon as there is a session.
+Starting. The directories of state and of dead letters are proved to keep files before anything else; then the identity is counted up
+and the journal of the outbox is opened, which takes over what earlier processes left. Probes answer from then on. The control lane
+starts in its thread: it enrols, opens the session with a report of every attempt that is known here, and sends heartbeats. Beside it,
+the outer group of parts begins: reporter, releases, progress, announcer, adoption of journals of processes that ended, and the courier of
+dead letters. Last comes the inner group, the work: the pool, and the poller that asks for tasks as soon as there is a session.
 
 Stopping is the same in reverse, and the outer group outlives the inner one. A stop request (a signal, or a part that failed for good)
 ends the poller at once; a batch on its way is handed back. Attempts that have not begun are released. The rest get until the drain
 timeout less a margin, then the word to stop as interrupted, then their cancellation. Their results reach the disk, and the manager if
-it is there. Then the process says bye, the control lane ends, and what is still owed waits on disk for the next start. A second signal
-skips the wait. So after SIGTERM nothing is worse than after SIGKILL, where the journal alone tells the next process what began.
+it is there; what it will never take reaches the bucket. Then the process says bye, the control lane ends, and what is still owed waits on
+disk for the next start. A second signal skips the wait. So after SIGTERM nothing is worse than after SIGKILL, where the journal alone
+tells the next process what began.
 
 Revoked and superseded processes stop at once: their work has no authority any more.
 """
@@ -36,6 +37,7 @@ from delegate.daemon.connection.transport import Limits
 from delegate.daemon.directories import prepare_directory
 from delegate.daemon.identity.store import IdentityStore
 from delegate.daemon.lanes import LaneHooks, LaneRules, Lanes, Myself
+from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.pool.workers import PoolHooks, PoolRules, WorkerPool
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict
@@ -125,12 +127,13 @@ class Daemon:
     async def run(self) -> Ending:
         """Lives until a stop is requested and drained.
 
-        Raises StateDirectoryError, SettingsError, ProbesUnavailableError, AuthoritiesError before anything was begun, EnrolmentRefusedError
-        or UntrustedError when a manager does not take a delegate that was never enrolled.
+        Raises StateDirectoryError, SpoolUnusableError, SettingsError, ProbesUnavailableError, AuthoritiesError before anything was begun,
+        EnrolmentRefusedError or UntrustedError when a manager does not take a delegate that was never enrolled.
         """
         async with AsyncExitStack() as exits:
             exits.push_async_callback(self._engine.close)
             self._open_state()
+            exits.push_async_callback(self._mailroom.close)
             exits.push_async_callback(self._outbox.close)
             self._build_pool()
             self._build_lanes()
@@ -150,6 +153,9 @@ class Daemon:
     def _open_state(self) -> None:
         state = self._settings.identity.state_dir
         prepare_directory(state)
+        self._mailroom = Mailroom(self._settings, self.metrics)
+        self._mailroom.open()
+        self.conditions.spool_full = self._mailroom.is_full
         store = IdentityStore(state)
         identity = store.begin(self._instance)
         if not identity.enrolled:
@@ -192,6 +198,7 @@ class Daemon:
             myself=self._myself,
             pool=self._pool,
             outbox=self._outbox,
+            mailroom=self._mailroom,
             conditions=self.conditions,
             metrics=self.metrics,
         )
@@ -209,9 +216,11 @@ class Daemon:
         self._lanes.start()
         async with asyncio.TaskGroup() as sidecars:
             kept = [sidecars.create_task(self._lanes.control.run(), name="control lane")]
-            kept += [sidecars.create_task(self._supervised(name, start), name=name) for name, start in self._lanes.sidecars()]
+            parts = (*self._lanes.sidecars(), ("courier", self._mailroom.run))
+            kept += [sidecars.create_task(self._supervised(name, start), name=name) for name, start in parts]
             interrupted = await self._work()
             await self._lanes.deliver_rest(self._drain_until)
+            await self._mailroom.send_rest(self._drain_until, self._stops.wait_until_hurried)
             await self._lanes.say_bye(self._farewell())
             for part in kept:
                 part.cancel()

@@ -10,6 +10,8 @@ from typing import Any
 import aiohttp
 
 from delegate.daemon.connection.transport import Limits
+from delegate.daemon.deadletters.letter import Letter
+from delegate.daemon.deadletters.sealing import read
 from delegate.daemon.pool.workers import PoolRules
 from delegate.daemon.service import Daemon, DaemonRules, Ending
 from delegate.engine.tasks.contexts import AttemptContext
@@ -144,6 +146,7 @@ def settings_for(url: str, token: str, state: Path, **variables: str) -> Delegat
         "DELEGATE_MANAGER_URL": url,
         "DELEGATE_TOKEN": token,
         "DELEGATE_STATE_DIR": str(state),
+        "DELEGATE_DLQ_DIR": str(state / "dead-letters"),
         "DELEGATE_HTTP_PORT": "0",
         "DELEGATE_HTTP_HOST": "127.0.0.1",
         "DELEGATE_DRAIN_TIMEOUT": "3s",
@@ -151,6 +154,11 @@ def settings_for(url: str, token: str, state: Path, **variables: str) -> Delegat
         **variables,
     }
     return load(DelegateSettings, environment=environment).settings
+
+
+def list_letters(directory: Path) -> list[Letter]:
+    """The dead letters on disk, oldest first."""
+    return [read(path.read_bytes()) for path in sorted(directory.glob("*.json"))]
 
 
 @dataclass

@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from delegate.daemon.pool.workers import PoolRules
@@ -16,6 +15,7 @@ from tests.daemon.harness import (
     QUICK_RHYTHM,
     QUICK_RULES,
     TestEngine,
+    list_letters,
     result_of,
     running_behind_proxy,
     running_daemon,
@@ -37,7 +37,7 @@ async def succeed(task: Task, context: AttemptContext) -> TaskResult:
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.FREEZE], ids=["cut off", "frozen"])
 async def test_the_one_that_has_the_lease_wins(tmp_path: Path, fault: Fault) -> None:
-    """Two attempts, one result, the second one's; the first one is told, stops, and its result is kept as superseded."""
+    """Two attempts, one result, the second one's; the first one is told, stops, and its result becomes a dead letter."""
     first, second = TestEngine(until_stopped), TestEngine(succeed)
     async with running_manager(tmp_path) as operator, fault_proxy(operator.manager.url) as proxy:
         token = await operator.token()
@@ -53,12 +53,14 @@ async def test_the_one_that_has_the_lease_wins(tmp_path: Path, fault: Fault) -> 
 
                 proxy.heal()
 
-                rejected = tmp_path / "first" / "outbox" / "rejected" / f"{first.began[0]}.json"
-                await eventually(rejected.exists)
+                await eventually(lambda: list_letters(tmp_path / "first" / "dead-letters"))
         again = await operator.show(task)
         assert again["result"] == shown["result"]
         assert [attempt["id"] for attempt in again["attempts"]] == [first.began[0], second.began[0]]
-        assert msgspec.json.decode(rejected.read_bytes())["reason"] == "superseded"
+        [letter] = list_letters(tmp_path / "first" / "dead-letters")
+        assert (letter.reason, letter.task, letter.attempt, letter.fence) == ("superseded", task, first.began[0], 1)
+        assert isinstance(letter.payload.content, dict)
+        assert letter.payload.content["message"] == "the first one's result"
 
 
 async def test_unfenced_work_stops_before_the_lease_ends(tmp_path: Path) -> None:

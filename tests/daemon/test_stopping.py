@@ -124,10 +124,10 @@ async def test_a_part_that_dies_once_is_started_again(tmp_path: Path, monkeypatc
         healthy = poller._take
         broken = [True]
 
-        def take(reservation: object, answer: object) -> None:
+        async def take(reservation: object, answer: object) -> None:
             if broken.pop() if broken else False:
                 raise RuntimeError("a fault in the poller")
-            healthy(reservation, answer)  # type: ignore[arg-type]
+            await healthy(reservation, answer)  # type: ignore[arg-type]
 
         monkeypatch.setattr(poller, "_take", take)
         task = await operator.submit("shop")

@@ -82,6 +82,7 @@ def delegate_variables(url: str, token: str, state: Path, **variables: str) -> d
         "DELEGATE_MANAGER_URL": url,
         "DELEGATE_TOKEN": token,
         "DELEGATE_STATE_DIR": str(state),
+        "DELEGATE_DLQ_DIR": str(state / "dead-letters"),
         "DELEGATE_HTTP_PORT": "0",
         "DELEGATE_HTTP_HOST": "127.0.0.1",
         "DELEGATE_DRAIN_TIMEOUT": "5s",

@@ -17,7 +17,7 @@ from delegate.daemon.connection.journal_files import JournalFile, adopted, read_
 from delegate.daemon.connection.outbox import Outbox, OutboxLimits
 from delegate.daemon.directories import StateDirectoryError, write_all
 from delegate.protocol.codec import result_digest
-from delegate.protocol.work import ResultItem, ResultVerdict
+from delegate.protocol.work import ResultItem
 from tests.daemon.waiting import eventually
 
 
@@ -218,20 +218,19 @@ async def test_damage_is_set_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
     await second.close()
 
 
-async def test_rejected_results_stay_for_a_person_without_their_token(tmp_path: Path) -> None:
-    """A result that lost its lease is kept as superseded, and the oldest rejections give way at the bound."""
-    outbox = opened(tmp_path, limits=OutboxLimits(rejected_entries=2))
-    for attempt in ("a", "b", "../c"):
-        await outbox.keep(kept(attempt))
-        await outbox.reject(attempt, ResultVerdict.LEASE_LOST, "attempt 2 has it")
+async def test_what_is_known_beside_a_result_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    """A record is read whole, from memory and from disk; one that was settled is not there."""
+    first = opened(tmp_path)
+    await first.keep(kept("a"))
+    await first.keep(kept("b"))
+    first.settle("b")
+    assert await first.load_records(["a", "b"]) == [kept("a")]
+    await first.close()
 
-    files = sorted((tmp_path / "rejected").iterdir())
-    assert len(files) == 2
-    assert outbox.entries == 0
-    text = "".join(path.read_text() for path in files)
-    assert '"reason":"superseded"' in text
-    assert '"attemptToken":"token"' not in text
-    await outbox.close()
+    second = opened(tmp_path, "second")
+
+    assert await second.load_records(["a", "b"]) == [kept("a")]
+    await second.close()
 
 
 def test_an_unusable_directory_is_named_with_the_remedy(tmp_path: Path) -> None:

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.outbox import Outbox
-from delegate.daemon.connection.reporter import Reporter
+from delegate.daemon.connection.reporter import Rejection, Reporter
+from delegate.foundation.errors import DelegateError
 from delegate.protocol import codec, routes
 from delegate.protocol.work import ResultItem
 from tests.daemon.connection.harness import Link, linked
@@ -20,10 +21,30 @@ from tests.fakes.scripted_manager import STRANGE_ANSWERS, Json, answer, problem,
 
 
 @dataclass
+class Buried:
+    """What was made a dead letter of; nothing while there is no room."""
+
+    has_room: bool = True
+    refused: int = 0
+    letters: dict[str, tuple[Kept, Rejection]] = field(default_factory=dict)
+
+    async def bury(self, record: Kept, rejection: Rejection) -> None:
+        if not self.has_room:
+            self.refused += 1
+            raise DelegateError("no room")
+        self.letters[record.item.attempt_id] = (record, rejection)
+
+    def reasons(self) -> dict[str, Rejection]:
+        """Without the errors, which have no equals."""
+        return {attempt: replace(rejection, error=None) for attempt, (_, rejection) in self.letters.items()}
+
+
+@dataclass
 class Reporting:
     link: Link
     outbox: Outbox
     reporter: Reporter
+    buried: Buried
     settled: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -40,10 +61,11 @@ async def reporting(directory: Path, *before: Kept) -> AsyncIterator[Reporting]:
         await outbox.keep(each)
     settled: dict[str, str] = {}
     async with linked() as link:
-        reporter = Reporter(outbox, link.keeper, link.transport, link.faults, on_settled=settled.__setitem__)
+        buried = Buried()
+        reporter = Reporter(outbox, link.keeper, link.transport, link.faults, bury=buried.bury, on_settled=settled.__setitem__)
         running = asyncio.create_task(reporter.run())
         try:
-            yield Reporting(link, outbox, reporter, settled)
+            yield Reporting(link, outbox, reporter, buried, settled)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -63,14 +85,15 @@ async def test_results_go_in_batches_and_leave_the_outbox_when_accepted(tmp_path
 
 
 async def test_each_result_has_a_verdict_of_its_own(tmp_path: Path) -> None:
-    """Case 11: a lost one is kept as superseded, a duplicate is done, one that is put off holds nobody up."""
+    """Case 11: a lost one is buried, a duplicate is done, one that is put off holds nobody up."""
     async with reporting(tmp_path) as state:
         state.link.manager.result_verdicts |= {"lost": "lease_lost", "again": "duplicate", "later": "retry", "new": "a_new_word"}
         await asyncio.gather(*(state.outbox.keep(kept(name)) for name in ("lost", "again", "later", "new", "good")))
         await eventually(lambda: len(state.settled) == 3)
 
+        assert state.buried.reasons() == {"lost": Rejection(verdict="lease_lost", message="")}
+        assert state.buried.letters["lost"][0] == kept("lost")
         assert state.settled == {"lost": "lease_lost", "again": "duplicate", "good": "accepted"}
-        assert '"reason":"superseded"' in (tmp_path / "rejected" / "lost.json").read_text()
         assert set(state.outbox.unsent()) == {"later", "new"}
         del state.link.manager.result_verdicts["later"], state.link.manager.result_verdicts["new"]
         await eventually(lambda: len(state.settled) == 5)
@@ -126,7 +149,9 @@ async def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_culprit_is
         await eventually(lambda: len(state.settled) == 5)
 
         assert state.settled == {"a": "accepted", "b": "accepted", "c": "accepted", "d": "accepted", "bad": "invalid"}
-        assert (tmp_path / "rejected" / "bad.json").exists()
+        [rejection] = [rejection for _, rejection in state.buried.letters.values()]
+        assert (rejection.verdict, rejection.too_large) == ("invalid", False)
+        assert "422" in str(rejection.error)
 
 
 async def test_a_result_too_large_for_the_way_goes_without_its_resources(tmp_path: Path) -> None:
@@ -143,6 +168,40 @@ async def test_a_result_too_large_for_the_way_goes_without_its_resources(tmp_pat
         assert "resources" not in arrived["result"]
         assert "left out" in arrived["result"]["notices"][0]
         assert arrived["digest"] == codec.result_digest(arrived["result"])
+
+
+async def test_a_result_that_fits_in_no_way_is_buried_whole(tmp_path: Path) -> None:
+    """Too large also without its resources: what is kept is all of it, and the reason is its size."""
+    result = {"outcome": "succeeded", "resources": [{"name": "web"}]}
+    item = ResultItem(attempt_id="large", task_id="t", fence=1, attempt_token="token", digest=codec.result_digest(result), result=result)
+    async with reporting(tmp_path) as state:
+        state.link.manager.always[routes.RESULTS] = raw(413, b"<h1>Too large</h1>", Content_Type="text/html")
+        await state.outbox.keep(Kept(item))
+        await eventually(lambda: state.settled == {"large": "invalid"})
+
+        record, rejection = state.buried.letters["large"]
+        assert record.item == item
+        assert rejection.too_large
+        assert "413" in str(rejection.error)
+
+
+async def test_a_result_stays_in_the_outbox_while_it_can_not_be_buried(tmp_path: Path) -> None:
+    """A full spool loses nothing: the result is owed until there is room, and a drain does not wait for that."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.result_verdicts["lost"] = "lease_lost"
+        state.buried.has_room = False
+        await state.outbox.keep(kept("lost"))
+        await eventually(lambda: state.buried.refused)
+
+        assert not await state.reporter.wait_until_delivered(unreachable_seconds=30.0)
+        assert state.outbox.unsent() == ["lost"]
+        assert state.settled == {}
+
+        state.buried.has_room = True
+
+        await eventually(lambda: state.settled == {"lost": "lease_lost"})
+        assert state.buried.reasons() == {"lost": Rejection(verdict="lease_lost", message="", tries=2)}
+        assert state.outbox.entries == 0
 
 
 async def test_a_large_result_holds_up_no_small_one(tmp_path: Path) -> None:

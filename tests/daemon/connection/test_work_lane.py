@@ -54,6 +54,9 @@ async def polling(*, slots: int = 4, poll_seconds: float = 5.0) -> AsyncIterator
     async with linked(heartbeat_seconds=30.0, poll_seconds=poll_seconds) as link:
         refused: list[UndecodableTask] = []
 
+        async def refuse(task: UndecodableTask) -> None:
+            refused.append(task)
+
         async def reserve() -> Slots:
             reservation = Slots(slots)
             state.reservations.append(reservation)
@@ -65,7 +68,7 @@ async def polling(*, slots: int = 4, poll_seconds: float = 5.0) -> AsyncIterator
             link.faults,
             reserve=reserve,
             submit=lambda reservation, leased: state.submitted.append(leased),
-            refuse=refused.append,
+            refuse=refuse,
             running=lambda: [each.attempt_id for each in state.submitted],
             blocked=lambda: state.blocked,
         )
