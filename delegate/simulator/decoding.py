@@ -18,14 +18,19 @@ _INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 class _WrongTypeError(Exception):
-    """A value that Go could not unmarshal into its field."""
+    """A value that Go could not unmarshal into its field; `bare` is how it could not convert an applied one."""
 
-    def __init__(self, got: str, wanted: str, struct: str = "", field: str = "") -> None:
+    def __init__(self, got: str, wanted: str, bare: str = "") -> None:
         super().__init__(got)
         self.got = got
         self.wanted = wanted
-        self.struct = struct
-        self.trail: list[str] = [field] if field else []
+        self.bare = bare or f"json: cannot unmarshal {got} into Go value of type {wanted}"
+        self.struct = ""
+        self.trail: list[str] = []
+
+
+class _TooLargeError(_WrongTypeError):
+    """An integer beyond its field's range."""
 
 
 class RefusedValueError(Exception):
@@ -50,6 +55,34 @@ def decode(body: JsonObject, type_: FieldType, version: str, unknown: list[str])
     return decoded
 
 
+def decode_applied(body: JsonObject, type_: FieldType, unknown: list[str]) -> JsonObject:
+    """The same for the result of an apply, which Go converts instead of decoding: integers that are too large are cut to their width.
+
+    Raises `RefusedValueError` for everything that can't be converted.
+    """
+    try:
+        decoded: JsonObject = _struct(body, type_, "", unknown)
+    except _TooLargeError:
+        unknown.clear()
+        return decode_applied(_cut(body, type_), type_, unknown)
+    except _WrongTypeError as wrong:
+        raise RefusedValueError(wrong.bare) from None
+    return decoded
+
+
+def _cut(value: Any, type_: FieldType) -> Any:
+    """The value with every integer cut to the width of its field."""
+    if isinstance(value, dict):
+        return {key: _cut(item, type_.child(key) or ANY) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cut(item, type_.element or ANY) for item in value]
+    bits = {"int32": 32, "int64": 64}.get(type_.form)
+    if bits is None or type(value) is not int:
+        return value
+    rest = value % 2**bits
+    return rest - 2**bits if rest >= 2 ** (bits - 1) else rest
+
+
 def refused(body: JsonObject, version: str, why: str) -> StatusError:
     kind = body.get("kind", "")
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
@@ -72,30 +105,29 @@ def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Json
             continue
         if given is None:
             continue
-        kind = below.kind
-        item = given
         try:
-            if kind == "scalar":
-                item = _scalar(given, below)
-                if not item and key not in keeps and key not in always:
-                    continue
-            elif kind == "struct":
-                item = _struct(given, below, f"{path}.{key}" if path else key, unknown)
-            elif kind != "any":
-                item = _container(given, below, f"{path}.{key}" if path else key, unknown)
-                if not item:
-                    continue
+            item = _field(given, below, f"{path}.{key}" if path else key, unknown)
         except _WrongTypeError as wrong:
             wrong.trail.append(gonames.named(type_.name, key))
             if not wrong.struct:
                 wrong.struct, wrong.wanted = type_.name, gonames.type_of(type_.name, key, wrong.wanted)
             raise
-        out[key] = item
+        if item or key in keeps or (below.kind == "scalar" and key in always) or below.kind in ("struct", "any"):
+            out[key] = item
     for key, empty in always.items():
         if key not in out:
             below = fields.get(key)
             out[key] = _struct({}, below, "", []) if empty == {} and below is not None and below.kind == "struct" else empty
     return out
+
+
+def _field(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Any:
+    kind = type_.kind
+    if kind == "scalar":
+        return _scalar(value, type_)
+    if kind == "struct":
+        return _struct(value, type_, path, unknown)
+    return value if kind == "any" else _container(value, type_, path, unknown)
 
 
 def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> Any:
@@ -119,40 +151,47 @@ def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> A
     if kind == "any":
         return value
     if kind == "struct":
-        return {key: _struct(item or {}, element, f"{path}.{key}", unknown) for key, item in value.items()}
+        return {key: _struct(item if item is not None else {}, element, f"{path}.{key}", unknown) for key, item in value.items()}
     return {key: _container(item, element, f"{path}.{key}", unknown) for key, item in value.items() if item is not None}
 
 
 def _scalar(value: Any, type_: FieldType) -> Any:
-    kind, form = type_.scalar, type_.form
+    kind = type_.scalar
     if kind == "string":
         if type(value) is not str:
-            if form == "bytes" and type(value) is list:
+            if type_.form == "bytes" and type(value) is list:
                 raise _WrongTypeError(json_type(value[0]) if value else "array", "uint8")
             raise _WrongTypeError(json_type(value), _go_type(type_))
-        return _bytes(value) if form == "bytes" else value
+        return _bytes(value) if type_.form == "bytes" else value
     if kind == "boolean":
         if type(value) is not bool:
             raise _WrongTypeError(json_type(value), "bool")
         return value
-    if kind == "numeric":
-        return _number(value, form)
-    if form == "quantity":
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise RefusedValueError(quantities.PATTERN)
-        try:
-            return quantities.canonical(str(value))
-        except ValueError as error:
-            raise RefusedValueError(str(error)) from None
-    if form == "int_or_string" and (isinstance(value, bool | float) or not isinstance(value, int | str)):
-        raise _WrongTypeError(json_type(value), "intstr.IntOrString")
-    if form in ("time", "micro_time"):
-        if type(value) is not str:
-            raise _WrongTypeError(json_type(value), "string")
-        try:
-            return times.canonical(value, micro=form == "micro_time")
-        except ValueError as error:
-            raise RefusedValueError(str(error)) from None
+    return _number(value, type_.form) if kind == "numeric" else _formed(value, type_.form)
+
+
+def _formed(value: Any, form: str) -> Any:
+    """Values whose Go types read themselves."""
+    match form:
+        case "quantity":
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise RefusedValueError(quantities.PATTERN)
+            try:
+                return quantities.canonical(str(value))
+            except ValueError as error:
+                raise RefusedValueError(str(error)) from None
+        case "int_or_string":
+            if isinstance(value, bool | float) or not isinstance(value, int | str):
+                raise _WrongTypeError(f"number {value}" if type(value) is float else json_type(value), "int32")
+        case "time" | "micro_time":
+            if type(value) is not str:
+                raise _WrongTypeError(json_type(value), "string")
+            try:
+                return times.canonical(value, micro=form == "micro_time")
+            except ValueError as error:
+                raise RefusedValueError(str(error)) from None
+        case _:
+            pass
     return value
 
 
@@ -200,10 +239,12 @@ def _number(value: Any, form: str) -> Any:
     if type(value) is float and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if type(value) is not int:
-        raise _WrongTypeError(f"number {value}" if type(value) is float else json_type(value), form)
+        if type(value) is float:
+            raise _WrongTypeError(f"number {value}", form, f"cannot convert float64 to {form}")
+        raise _WrongTypeError(json_type(value), form)
     low, high = _INTEGERS.get(form, _INTEGERS["int64"])
     if not low <= value <= high:
-        raise _WrongTypeError(f"number {value}", form)
+        raise _TooLargeError(f"number {value}", form)
     return value
 
 

@@ -85,7 +85,6 @@ Signal: Lifecycle.stopSignal
 StatefulSetUpdateStrategyType: StatefulSetUpdateStrategy.type
 StatusReason: Validation.reason
 StorageMedium: EmptyDirVolumeSource.medium
-SubjectKind: Subject.kind
 SupplementalGroupsPolicy: PodSecurityContext.supplementalGroupsPolicy
 TaintEffect: Taint.effect Toleration.effect
 TerminationMessagePolicy: Container.terminationMessagePolicy EphemeralContainer.terminationMessagePolicy

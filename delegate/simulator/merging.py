@@ -153,10 +153,7 @@ def _check_scalar(value: Any, type_: FieldType) -> None:
     elif kind == "numeric":
         if type(value) is not int and type(value) is not float:
             raise _Misfit
-    elif kind == "boolean":
-        if type(value) is not bool:
-            raise _Misfit
-    elif isinstance(value, dict | list):
+    elif kind == "boolean" and type(value) is not bool:
         raise _Misfit
 
 
@@ -277,8 +274,8 @@ def _explain_scalar(value: Any, type_: FieldType, path: str) -> list[str]:
                 return [f"{path}: expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}"]
             case "boolean":
                 return [f"{path}: expected boolean, got &{{{_plain(value)}}}"]
-            case "untyped":
-                return [f"{path}: expected any scalar, got &{{{_plain(value)}}}"]
+            case _:
+                pass
     return []
 
 
@@ -289,7 +286,11 @@ def shown_element(key: str) -> str:
         return f".{rest}"
     if prefix == "v":
         return f"[={rest}]"
-    return "[" + ",".join(f"{name}={_printed(value)}" for name, value in json.loads(rest).items()) + "]"
+    return "[" + _keys(json.loads(rest)) + "]"
+
+
+def _keys(named: dict[str, Any]) -> str:
+    return ",".join(f"{name}={_keys(value) if isinstance(value, dict) else _printed(value)}" for name, value in named.items())
 
 
 def shown_path(path: tuple[str, ...]) -> str:

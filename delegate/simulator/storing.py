@@ -9,6 +9,7 @@ from delegate.simulator import admission, conversion, deletions, immutability, s
 from delegate.simulator.store import EventType, Stored
 from delegate.simulator.validation import metadata as metadata_rules
 from delegate.simulator.validation import objects
+from delegate.simulator.validation.warnings import warnings
 
 if TYPE_CHECKING:
     from delegate.simulator.kinds import Resource
@@ -63,7 +64,7 @@ def insert(write: "Write", body: JsonObject, managed: list[JsonObject]) -> Outco
         raise statuses.invalid(resource.kind, resource.group, metadata.get("name", ""), causes)
     if registry.get(resource, write.namespace, metadata["name"]) is not None:
         raise statuses.already_exists(resource.plural, resource.group, metadata["name"])
-    write.warnings += objects.warnings(resource, body)
+    write.warnings += warnings(resource, body)
     write.warnings += admission.validate(registry, resource, "CREATE", body)
     _allocate(write, body)
     if write.options.dry_run:
@@ -115,6 +116,8 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         raise statuses.invalid(resource.kind, resource.group, live.name, causes)
     if write.options.subresource != "status":
         _allocate(write, body)
+        if body["metadata"].get("generation") != old["metadata"].get("generation"):
+            write.warnings += warnings(resource, body)
         write.warnings += admission.validate(registry, resource, "UPDATE", body)
     if body == old:
         return Outcome(old, warnings=write.warnings, stored=live)

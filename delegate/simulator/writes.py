@@ -132,19 +132,27 @@ class Write:
             got = decoding.json_type(body["metadata"])
             why = f"json: cannot unmarshal {got} into Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
             raise decoding.refused(body, resource.version, why)
+        try:
+            decoded = self._decode(body, unknown, applied=not report)
+        except decoding.RefusedValueError as error:
+            raise self._refused_value(body, error, applied=not report) from None
         if resource.definition is None:
-            try:
-                decoded = decoding.decode(body, resource.type, resource.version, unknown)
-            except decoding.RefusedValueError as error:
-                raise self._refused_value(body, error, applied=not report) from None
-            decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
-            if (resource.group, resource.kind) == ("", "Secret"):
-                strategies.move_string_data(decoded)
             apply_defaults(resource.group, resource.kind, decoded)
-        else:
-            decoded = _decode_custom(resource, body, unknown)
         if unknown and report:
             self._report(unknown)
+        return decoded
+
+    def _decode(self, body: JsonObject, unknown: list[str], *, applied: bool) -> JsonObject:
+        resource = self.resource
+        if resource.definition is not None:
+            return _decode_custom(resource, body, unknown)
+        if applied:
+            decoded = decoding.decode_applied(body, resource.type, unknown)
+        else:
+            decoded = decoding.decode(body, resource.type, resource.version, unknown)
+        decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
+        if (resource.group, resource.kind) == ("", "Secret"):
+            strategies.move_string_data(decoded)
         return decoded
 
     def _refused_value(self, body: JsonObject, error: decoding.RefusedValueError, *, applied: bool) -> statuses.StatusError:

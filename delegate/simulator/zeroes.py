@@ -51,6 +51,7 @@ _ALWAYS: dict[str, dict[str, Any]] = {
     "HorizontalPodAutoscalerSpec": {"scaleTargetRef": {}, "maxReplicas": 0},
     "CrossVersionObjectReference": {"kind": "", "name": ""},
     "ResourceFieldSelector": {"divisor": "0"},
+    "CustomResourceDefinitionVersion": {"name": "", "served": False, "storage": False},
     "RoleRef": {"apiGroup": "", "kind": "", "name": ""},
     "VolumeAttachmentSpec": {"attacher": "", "nodeName": "", "source": {}},
     "VolumeAttachmentStatus": {"attached": False},

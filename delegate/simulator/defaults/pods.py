@@ -1,14 +1,18 @@
 """Defaults of pod specs, wherever they stand."""
 
+import re
 from typing import Any
 
 from delegate.model.resources import JsonObject
 
 _FILE_MODE = 0o644
+_IMAGE = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w.-]+)?(@.*)?$")
 
 
 def pull_policy(image: str) -> str:
-    """Always for the tag `latest` or none, else IfNotPresent (a digest counts as a tag)."""
+    """Always for the tag `latest` or none, else IfNotPresent (a digest counts as a tag, and what is no image name at all)."""
+    if not _IMAGE.match(image):
+        return "IfNotPresent"
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]

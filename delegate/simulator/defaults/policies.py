@@ -17,6 +17,7 @@ def _autoscaler(body: JsonObject) -> None:
     spec = body["spec"]
     spec.setdefault("minReplicas", 1)
     if body.get("apiVersion") == "autoscaling/v1":
+        spec.setdefault("targetCPUUtilizationPercentage", 80)
         return
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}

@@ -25,7 +25,9 @@ def _autoscaler(body: JsonObject) -> list[Cause]:
     low, high = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
     if low < 1:
         causes.append(statuses.invalid_value("spec.minReplicas", low, "must be greater than or equal to 1"))
-    if high < 1:
+    if high < 0:
+        causes.append(statuses.invalid_value("spec.maxReplicas", high, "must be greater than or equal to 1"))
+    elif high < 1:
         causes.append(statuses.required("spec.maxReplicas", "must be set and greater than 0"))
     if high < low:
         causes.append(statuses.invalid_value("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`"))

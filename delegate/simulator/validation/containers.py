@@ -172,7 +172,7 @@ def _mounts(mounts: Any, path: str, volumes: set[str]) -> list[Cause]:
         name, place = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
             causes.append(statuses.required(f"{here}.name"))
-        elif name not in volumes:
+        if name not in volumes:
             causes.append(statuses.cause("FieldValueNotFound", f"{here}.name", "", name))
         if not place:
             causes.append(statuses.required(f"{here}.mountPath"))

@@ -11,6 +11,7 @@ from delegate.simulator.validation import customs
 from delegate.simulator.validation.metadata import label_1035, subdomain
 from delegate.simulator.validation.values import chosen, named
 
+_EITHER = [{"type": "integer"}, {"type": "string"}]
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMNS = ("boolean", "date", "integer", "number", "string")
 LIST_TYPE, LIST_KEYS = "x-kubernetes-list-type", "x-kubernetes-list-map-keys"
@@ -169,7 +170,7 @@ def _below(schema: JsonObject, path: str, *, root: bool, described: bool) -> lis
         if isinstance(schema.get(key), dict):
             causes += _node(schema[key], f"{path}.{key}", described=described)
     for key in ("allOf", "anyOf", "oneOf"):
-        if schema.get(INT_OR_STRING) and key != "oneOf":
+        if (key == "anyOf" and schema.get(key) == _EITHER) or (key == "allOf" and (schema.get(key) or [{}])[0] == {"anyOf": _EITHER}):
             continue
         for index, below in enumerate(schema.get(key) or ()):
             causes += _node(below, f"{path}.{key}[{index}]", described=False)

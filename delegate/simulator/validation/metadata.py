@@ -88,6 +88,11 @@ def qualified(name: str) -> list[str]:
     return found if _QUALIFIED.match(rest) else [*found, _QUALIFIED_TEXT]
 
 
+def set_name(name: str) -> list[str]:
+    """Of what a StatefulSet's pods are called after."""
+    return ["must not contain dots"] if "." in name and not subdomain(name) else subdomain(name)
+
+
 _NAMES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("", "Namespace"): label,
     ("", "Service"): label,
@@ -96,6 +101,7 @@ _NAMES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): path_segment,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): path_segment,
     ("apiregistration.k8s.io", "APIService"): path_segment,
+    ("apps", "StatefulSet"): set_name,
     ("", "Event"): anything,
     ("events.k8s.io", "Event"): anything,
     ("policy", "PodDisruptionBudget"): anything,

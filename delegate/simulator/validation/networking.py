@@ -177,9 +177,9 @@ def _block(block: JsonObject, path: str) -> list[Cause]:
     if not given:
         return [statuses.required(f"{path}.cidr")]
     whole = network(given)
+    causes = cidr(f"{path}.cidr", given)
     if whole is None:
-        return cidr(f"{path}.cidr", given)
-    causes: list[Cause] = []
+        return causes
     for index, item in enumerate(block.get("except") or ()):
         here, part = f"{path}.except[{index}]", network(item)
         if part is None:

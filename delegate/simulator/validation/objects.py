@@ -52,14 +52,3 @@ def validate(resource: Resource, body: JsonObject) -> list[Cause]:
         if isinstance(value, int) and not isinstance(value, bool) and value < 0:
             causes.append(statuses.invalid_value("." + ".".join(scale.spec_path), value, "should be a non-negative integer"))
     return causes
-
-
-def warnings(resource: Resource, body: JsonObject) -> list[str]:
-    """Advice that comes with a success (Warning headers)."""
-    if (resource.group, resource.kind) in workloads.WITH_TEMPLATE:
-        return workloads.warnings(body)
-    match resource.group, resource.kind:
-        case "", "Secret":
-            return configuration.secret_warnings(body)
-        case _:
-            return []

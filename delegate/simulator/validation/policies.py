@@ -8,7 +8,7 @@ from delegate.simulator import quantities, statuses
 from delegate.simulator.statuses import Cause
 from delegate.simulator.validation.metadata import path_segment, qualified, subdomain
 from delegate.simulator.validation.selectors import selector_causes
-from delegate.simulator.validation.values import NOT_NEGATIVE, at_most_all, chosen, named, not_negative, percent_or_number
+from delegate.simulator.validation.values import NOT_NEGATIVE, amounts, at_most_all, chosen, named, not_negative, percent_or_number
 
 RBAC = "rbac.authorization.k8s.io"
 _LARGEST_PRIORITY = 1_000_000_000
@@ -51,6 +51,8 @@ _COUNTED = frozenset(
     ]
 )
 _SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+_SECURITY_LABELS = tuple(f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "audit", "warn"))
+_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
 _LIMITED = ("Pod", "Container", "PersistentVolumeClaim")
 
 
@@ -205,6 +207,9 @@ def _limits(item: JsonObject, path: str, kind: str) -> list[Cause]:
     if kind == "PersistentVolumeClaim" and "storage" not in {**(item.get("min") or {}), **(item.get("max") or {})}:
         text = "either minimum or maximum storage value is required, but neither was provided"
         causes.append(statuses.required(f"{path}.limits", text))
+    if kind in ("Pod", "Container"):
+        for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+            causes += amounts(f"{path}.{key}", item.get(key))
     parts: dict[str, Any] = {key: item.get(key) or {} for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")}
     for name in sorted({name for part in parts.values() for name in part}):
         causes += _limit(parts, path, name)
@@ -247,6 +252,16 @@ def _storage_class(body: JsonObject) -> list[Cause]:
     return causes + chosen("volumeBindingMode", body.get("volumeBindingMode"), ("Immediate", "WaitForFirstConsumer"))
 
 
+def _namespace(body: JsonObject) -> list[Cause]:
+    """The levels of pod security that its labels name."""
+    causes: list[Cause] = []
+    for key, value in (body["metadata"].get("labels") or {}).items():
+        if key in _SECURITY_LABELS and value not in _SECURITY_LEVELS:
+            text = f"must be one of {', '.join(_SECURITY_LEVELS)}"
+            causes.append(statuses.invalid_value(f"metadata.labels[{key}]", value, text))
+    return causes
+
+
 TABLE = {
     (RBAC, "Role"): _role,
     (RBAC, "ClusterRole"): _role,
@@ -257,5 +272,6 @@ TABLE = {
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("storage.k8s.io", "StorageClass"): _storage_class,
     ("", "ResourceQuota"): _quota,
+    ("", "Namespace"): _namespace,
     ("", "LimitRange"): _limit_range,
 }

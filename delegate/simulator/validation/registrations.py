@@ -5,7 +5,7 @@ from typing import Any
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label_1035, qualified, subdomain
+from delegate.simulator.validation.metadata import label, label_1035, qualified, subdomain
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import chosen, cidr, named
 
@@ -122,7 +122,9 @@ def _client(client: JsonObject, path: str) -> list[Cause]:
 
 
 def _service(service: JsonObject, path: str) -> list[Cause]:
-    causes = [statuses.required(f"{path}.{key}") for key in ("name", "namespace") if not service.get(key)]
+    # The server names the other field than the missing one.
+    swapped = (("namespace", "name"), ("name", "namespace"))
+    causes = [statuses.required(f"{path}.{shown}") for key, shown in swapped if not service.get(key)]
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         causes.append(statuses.invalid_value(f"{path}.port", port, _PORT_TEXT))
@@ -154,7 +156,7 @@ def _api_service(body: JsonObject) -> list[Cause]:
     spec = body["spec"]
     group, version, name = spec.get("group", ""), spec.get("version", ""), body["metadata"].get("name", "")
     causes: list[Cause] = []
-    if name != f"{version}.{group}":
+    if name and name != f"{version}.{group}":
         text = f'must be `spec.version+"."+spec.group`: "{version}.{group}"'
         causes.append(statuses.invalid_value("metadata.name", name, text))
     if not group and version != "v1":
@@ -170,6 +172,9 @@ def _api_service(body: JsonObject) -> list[Cause]:
             causes.append(
                 statuses.invalid_value("spec.caBundle", f"{len(spec['caBundle'])} bytes", "local APIServices may not have a caBundle")
             )
+        if spec.get("insecureSkipTLSVerify"):
+            text = "local APIServices may not have insecureSkipTLSVerify"
+            causes.append(statuses.invalid_value("spec.insecureSkipTLSVerify", True, text))
         return causes
     causes += [statuses.required(f"spec.service.{key}") for key in ("namespace", "name") if not service.get(key)]
     if not 1 <= service.get("port", 443) <= 65535:
@@ -257,12 +262,18 @@ def _node(body: JsonObject) -> list[Cause]:
     return causes
 
 
+def _runtime_class(body: JsonObject) -> list[Cause]:
+    handler = body.get("handler", "")
+    return named("handler", handler, label) if handler else [statuses.required("handler")]
+
+
 TABLE = {
     (ADMISSION, "ValidatingWebhookConfiguration"): _webhooks,
     (ADMISSION, "MutatingWebhookConfiguration"): _webhooks,
     ("apiregistration.k8s.io", "APIService"): _api_service,
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): _flow_schema,
     ("certificates.k8s.io", "CertificateSigningRequest"): _signing_request,
+    ("node.k8s.io", "RuntimeClass"): _runtime_class,
     ("", "Event"): _event,
     ("events.k8s.io", "Event"): _event,
     ("", "Node"): _node,

@@ -91,7 +91,11 @@ def address(text: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def ip(path: str, value: Any) -> list[Cause]:
-    return [] if isinstance(value, str) and address(value) else [statuses.invalid_value(path, value, _IP_TEXT)]
+    if isinstance(value, str) and address(value):
+        return []
+    parts = str(value).split(".")
+    zeroes = len(parts) == 4 and all(part.isdigit() for part in parts) and any(part[0] == "0" != part for part in parts)
+    return [statuses.invalid_value(path, value, "must not have leading 0s" if zeroes else _IP_TEXT)]
 
 
 def network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
@@ -102,7 +106,12 @@ def network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 def cidr(path: str, value: Any) -> list[Cause]:
-    return [] if network(value) else [statuses.invalid_value(path, value, _CIDR_TEXT)]
+    found = network(value)
+    if found is None:
+        return [statuses.invalid_value(path, value, _CIDR_TEXT)]
+    if str(found.network_address) != value.partition("/")[0]:
+        return [statuses.invalid_value(path, value, "must not have bits set beyond the prefix length")]
+    return []
 
 
 def domain_path(path: str, value: str) -> list[Cause]:

@@ -55,13 +55,14 @@ def pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[Cause]]:
         wrong = [statuses.required(f"{here}.name")] if not name else named(f"{here}.name", name, label)
         if not wrong and name in names:
             wrong = [statuses.duplicate(f"{here}.name", name)]
-        names.add(name)
         sources = [key for key in volume if key != "name"]
         for at, key in enumerate(sources):
             if at:
                 wrong.append(statuses.forbidden_value(f"{here}.{key}", "may not specify more than 1 volume type"))
             else:
                 wrong += _source(key, volume[key], f"{here}.{key}")
+        if not wrong:
+            names.add(name)
         causes += wrong
     return names, causes
 

@@ -12,7 +12,6 @@ from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import at_most_all, chosen, named, not_negative, percent_or_number
 from delegate.simulator.validation.volumes import claim_causes
 
-WITH_TEMPLATE = {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("apps", "ReplicaSet"), ("batch", "Job")}
 MISMATCH = "`selector` does not match template `labels`"
 NO_DEADLINE = "activeDeadlineSeconds in {} is not Supported"
 
@@ -39,7 +38,7 @@ def _selector(spec: JsonObject, kind: str) -> list[Cause]:
 def _template(spec: JsonObject, kind: str, claims: Any = ()) -> list[Cause]:
     """The template is what the selector selects, and its pods are to run for ever."""
     selector, template = spec.get("selector"), spec.get("template") or {}
-    if selector is not None and any("operator" in cause.field for cause in selector_causes(selector, "")):
+    if selector is not None and selector_causes(selector, ""):
         return [statuses.invalid_value("spec.selector", selector, "invalid label selector")]
     labels = labels_of(template)
     empty = selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
@@ -194,21 +193,6 @@ def _revision(body: JsonObject) -> list[Cause]:
     elif not isinstance(body["data"], dict):
         causes.append(statuses.required("data", "data must be a valid JSON object"))
     return causes
-
-
-def warnings(body: JsonObject) -> list[str]:
-    """Advice about templates."""
-    spec = body.get("spec") or {}
-    template = spec.get("template") or {}
-    found = []
-    for index, container in enumerate((template.get("spec") or {}).get("containers") or ()):
-        seen: set[str] = set()
-        for at, variable in enumerate(container.get("env") or ()):
-            if variable.get("name") in seen:
-                path = f"spec.template.spec.containers[{index}].env[{at}]"
-                found.append(f'{path}: hides previous definition of "{variable["name"]}", which may be dropped when using apply')
-            seen.add(variable.get("name", ""))
-    return found
 
 
 TABLE = {
