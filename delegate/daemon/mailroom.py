@@ -17,7 +17,7 @@ from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.reporter import Rejection
 from delegate.daemon.connection.trust import tls_context
 from delegate.daemon.deadletters.bucket import Bucket
-from delegate.daemon.deadletters.courier import Courier, CourierHooks
+from delegate.daemon.deadletters.courier import Courier, CourierHooks, CourierRules
 from delegate.daemon.deadletters.errors import SpoolUnusableError
 from delegate.daemon.deadletters.letter import Addressed, Letter, Reason, Writer, error_chain
 from delegate.daemon.deadletters.letterbox import DeadLetters
@@ -39,19 +39,19 @@ _REMEMBERED_TASKS = 1_000
 class Mailroom:
     """`open`, then `run` as a part that outlives the work, then `send_rest`, end `run`, and `close`. Made in the loop that uses it."""
 
-    def __init__(self, settings: DelegateSettings, metrics: DelegateMetrics) -> None:
+    def __init__(self, settings: DelegateSettings, metrics: DelegateMetrics, rules: CourierRules) -> None:
         """Raises BucketSettingError."""
-        rules, network = settings.dead_letters, settings.network
+        spool, network = settings.dead_letters, settings.network
         self._letters = DeadLetters(
-            rules.directory,
-            limits=SpoolLimits(bytes=rules.max_bytes),
+            spool.directory,
+            limits=SpoolLimits(bytes=spool.max_bytes),
             on_put=metrics.record_dead_letter,
             on_given_up=lambda reason: metrics.record_dead_letter_ending("given_up"),
         )
         bucket = Bucket.of_settings(
-            rules, proxy_for=ProxyRules.from_settings(network).address_for, tls=lambda: tls_context(network.ssl_cert_file)
+            spool, proxy_for=ProxyRules.from_settings(network).address_for, tls=lambda: tls_context(network.ssl_cert_file)
         )
-        self._courier = Courier(self._letters, bucket, hooks=CourierHooks(on_ending=metrics.record_dead_letter_ending))
+        self._courier = Courier(self._letters, bucket, rules=rules, hooks=CourierHooks(on_ending=metrics.record_dead_letter_ending))
         self._writer = Writer(delegate=settings.identity.name)
         self._written_tasks: OrderedDict[str, None] = OrderedDict()
         metrics.watch(metrics.dlq_spool_entries, lambda: self._letters.entries)

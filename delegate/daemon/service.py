@@ -34,6 +34,7 @@ from delegate.daemon.connection.errors import OutdatedError, RevokedError, Super
 from delegate.daemon.connection.journal import Began, Kept
 from delegate.daemon.connection.outbox import Outbox, OutboxLimits
 from delegate.daemon.connection.transport import Limits
+from delegate.daemon.deadletters.courier import CourierRules
 from delegate.daemon.directories import prepare_directory
 from delegate.daemon.identity.store import IdentityStore
 from delegate.daemon.lanes import LaneHooks, LaneRules, Lanes, Myself
@@ -79,6 +80,7 @@ class DaemonRules:
 
     pool: PoolRules = field(default_factory=PoolRules)
     outbox: OutboxLimits = field(default_factory=OutboxLimits)
+    courier: CourierRules = field(default_factory=CourierRules)
     limits: Limits = field(default_factory=Limits)
     deaths: DeathLimit = field(default_factory=DeathLimit)
     stall_limit: float = 300.0
@@ -153,7 +155,7 @@ class Daemon:
     def _open_state(self) -> None:
         state = self._settings.identity.state_dir
         prepare_directory(state)
-        self._mailroom = Mailroom(self._settings, self.metrics)
+        self._mailroom = Mailroom(self._settings, self.metrics, self._rules.courier)
         self._mailroom.open()
         self.conditions.spool_full = self._mailroom.is_full
         store = IdentityStore(state)

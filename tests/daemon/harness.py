@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from delegate.daemon.connection.transport import Limits
+from delegate.daemon.deadletters.courier import CourierRules
 from delegate.daemon.deadletters.letter import Letter
 from delegate.daemon.deadletters.sealing import read
 from delegate.daemon.pool.workers import PoolRules
@@ -38,6 +39,7 @@ QUICK_RHYTHM = Rhythm(
 )
 QUICK_RULES = DaemonRules(
     pool=PoolRules(kill_grace=0.5, turn_wait=2.0),
+    courier=CourierRules(look_seconds=0.1),
     limits=Limits(connect=0.5, stall=0.6, slack=0.6),
     deaths=DeathLimit(base_seconds=0.01, max_seconds=0.05),
 )

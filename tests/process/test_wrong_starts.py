@@ -146,6 +146,15 @@ async def test_a_read_only_directory_ends_with_2(tmp_path: Path) -> None:
         await expect_refusal(child, str(state), "Read-only file system", "DELEGATE_STATE_DIR")
 
 
+async def test_a_directory_of_dead_letters_that_can_not_be_used_ends_with_2(tmp_path: Path) -> None:
+    """The directory and its own setting are named, and no identity was counted up."""
+    (tmp_path / "dlq").write_text("")
+    variables = delegate_variables("http://127.0.0.1:9", "dgt_x", tmp_path / "state", DELEGATE_DLQ_DIR=str(tmp_path / "dlq"))
+    async with plain_delegate(tmp_path, **variables) as child:
+        await expect_refusal(child, f"the dead-letter spool {tmp_path / 'dlq'}", "DELEGATE_DLQ_DIR")
+        assert list((tmp_path / "state").iterdir()) == []
+
+
 async def test_a_disk_that_fills_up_later_loses_nothing(tmp_path: Path) -> None:
     """A running delegate goes on sending what it has, says why it takes no more, and recovers when there is room."""
     async with small_disk(tmp_path / "state", "size=256k") as state, running_manager(tmp_path) as operator:
