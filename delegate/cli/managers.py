@@ -12,7 +12,7 @@ from delegate.cli.outputs import Output, print_json
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import ManagerSettings
 
-_LIBRARIES = ("sqlalchemy", "alembic", "asyncpg", "jinja2")
+_LIBRARIES = ("sqlalchemy", "alembic", "asyncpg", "jinja2", "jwt")
 
 
 @click.group()

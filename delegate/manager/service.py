@@ -6,7 +6,8 @@ import fcntl
 import os
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,6 +24,8 @@ from delegate.manager.api.application import build_application
 from delegate.manager.api.authentication import Authenticator
 from delegate.manager.api.calls import Services
 from delegate.manager.api.probes import probe_routes
+from delegate.manager.authorities import CertificateRules
+from delegate.manager.authority import Authority, ServerTls, keep_authority, own_names, write_authorities
 from delegate.manager.clocks import Clock, steady_clock
 from delegate.manager.dashboard.logins import Logins
 from delegate.manager.dashboard.pages import Pages
@@ -49,6 +52,7 @@ _KEEP_ALIVE_SECONDS = 90.0  # over what delegates keep idle connections for, so 
 _SHUTDOWN_SECONDS = 5.0
 _RHYTHM = Rhythm()
 _LIMITS = Limits()
+_RULES = CertificateRules()
 
 
 class Manager:
@@ -68,7 +72,15 @@ class Manager:
         limits: Limits = _LIMITS,
         clock: Clock | None = None,
         tls: ssl.SSLContext | None = None,
+        tls_files: tuple[Path, Path] | None = None,
+        tls_self: bool = False,
+        tls_names: Sequence[str] = (),
+        client_authorities: Path | None = None,
+        certificates: CertificateRules = _RULES,
     ) -> None:
+        """TLS is spoken with a context, with files (chain, key) that are read again when they change, or with `tls_self` by a
+        certificate for `tls_names` and this machine's that the manager's own authority signs. Then delegates are asked for their
+        certificates: those that it gave them, and those of `client_authorities`."""
         self._state_dir = state_dir
         self._listen = parse_listen_address(listen) if isinstance(listen, str) else listen
         self._database_url = database_url or f"sqlite:///{state_dir.absolute() / 'manager.db'}"
@@ -76,7 +88,13 @@ class Manager:
         self._limits = limits
         self._given_clock = clock
         self._clock = clock or steady_clock()
-        self._tls = tls
+        self._tls_context = tls
+        self._tls_files = tls_files
+        self._tls_self = tls_self
+        self._tls_names = tuple(tls_names)
+        self._client_authorities = client_authorities
+        self._rules = certificates
+        self._tls: ServerTls | None = None
         self._exits = contextlib.AsyncExitStack()
         self._parts: dict[str, asyncio.Task[None]] = {}
         self._dispatch = Dispatch(self._clock)
@@ -86,12 +104,17 @@ class Manager:
     @classmethod
     def from_settings(cls, settings: ManagerSettings) -> Self:
         """The manager that the program's settings describe. Raises ManagerStartError for a certificate that can't be used."""
-        leasing = settings.leasing
+        leasing, serving = settings.leasing, settings.serving
+        files = None if serving.tls_cert is None or serving.tls_key is None else (serving.tls_cert, serving.tls_key)
         return cls(
             state_dir=settings.storage.state_dir,
-            listen=settings.serving.listen,
+            listen=serving.listen,
             database_url=settings.storage.database_url.reveal(),
-            tls=load_tls(settings.serving.tls_cert, settings.serving.tls_key),
+            tls_files=files,
+            tls_self=serving.tls_self,
+            tls_names=serving.tls_names,
+            client_authorities=serving.client_ca_file,
+            certificates=CertificateRules(longest_life=serving.certificate_life, renewal_grace=serving.certificate_grace),
             rhythm=Rhythm(
                 lease_seconds=leasing.lease_seconds,
                 heartbeat_seconds=leasing.heartbeat_seconds,
@@ -154,20 +177,24 @@ class Manager:
         database = self._open_database(engine)
         await exits.enter_async_context(self._running("writer", database.run()))
         key = await database.write(find_or_make_key)
+        self._authority = await Authority.open(database, self._given_clock or time.time, self._rules)
+        self._tls = self._open_tls()
         await self._ensure_admin(database)
         services = Services(
             database=database,
             dispatch=self._dispatch,
-            authenticator=Authenticator(database, self._clock),
+            authenticator=Authenticator(database, self._clock, self._authority),
             rhythm=self._rhythm,
             limits=self._limits,
             clock=self._clock,
+            authority=self._authority,
             attempt_key=key,
         )
         self._services = services
         self._watch_metrics(database)
         self._sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm, shared=engine.keeps_time)
         await exits.enter_async_context(self._running("sweeper", self._sweeper.run()))
+        await exits.enter_async_context(self._running("authority", keep_authority(self._authority, self._tls)))
         await self._serve(services, exits)
         log.info("manager.started", url=self.url, database=engine.__class__.__name__)
 
@@ -182,6 +209,22 @@ class Manager:
     def _open_database(self, engine: Engine) -> Database:
         clock = self._given_clock or (None if engine.keeps_time else self._clock)
         return Database(engine, clock=clock, rhythm=self._rhythm, limits=self._limits, on_commit=self._apply)
+
+    def _open_tls(self) -> ServerTls | None:
+        """Raises ManagerStartError for certificates that can't be used."""
+        bundle = self._authority.bundle()
+        file = write_authorities(self._state_dir, bundle)
+        log.info("manager.authority", file=str(file), sha256=bundle.fingerprints[0])
+        if self._tls_context is None and self._tls_files is None and not self._tls_self:
+            return None
+        return ServerTls(
+            self._authority,
+            directory=self._state_dir,
+            context=self._tls_context,
+            files=self._tls_files,
+            names=own_names(self._listen.host, self._tls_names),
+            outside=self._client_authorities,
+        )
 
     def _apply(self, effects: Effects) -> None:
         for kind, outcome in effects.finished:
@@ -251,7 +294,8 @@ class Manager:
         )
         await runner.setup()
         exits.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, self._listen.host or None, self._listen.port, ssl_context=self._tls, backlog=1024)
+        context = None if self._tls is None else self._tls.context
+        site = web.TCPSite(runner, self._listen.host or None, self._listen.port, ssl_context=context, backlog=1024)
         try:
             await site.start()
         except OSError as error:
@@ -300,21 +344,6 @@ def _write_secret(path: Path, secret: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def load_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """A server's TLS context. Raises ManagerStartError that names the file."""
-    if certificate is None or key is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ManagerStartError(
-            f"the certificate {certificate} and the key {key} can't be used: {error}", hint="both are PEM, and belong to each other"
-        ) from error
-    return context
 
 
 async def serve(settings: ManagerSettings, stop: StopRequests) -> None:

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from delegate.protocol import codec, routes
+from delegate.protocol.certificates import RenewAnswer, RenewRequest
 from delegate.protocol.control import CommandsAnswer, CommandsRequest, HeartbeatAnswer, HeartbeatRequest, HeldAttempt
 from delegate.protocol.enrolment import (
     AttemptReport,
@@ -107,8 +108,16 @@ class FakeDelegate:
         self.epoch = 0
         self.sequence = 0
 
-    async def enrol(self, token: str) -> EnrolAnswer:
-        request = EnrolRequest(request_id=new_request_id(), name=self.name, instance=self.instance, labels=self.labels, kinds=self.kinds)
+    async def enrol(self, token: str, csr: str = "", life: float | None = None) -> EnrolAnswer:
+        request = EnrolRequest(
+            request_id=new_request_id(),
+            name=self.name,
+            instance=self.instance,
+            labels=self.labels,
+            kinds=self.kinds,
+            csr=csr,
+            certificate_seconds=life,
+        )
         answer = await self.caller.post(routes.ENROL, request, EnrolAnswer, token)
         self.delegate_id, self.token, self.refresh_token = answer.delegate_id, answer.session_token, answer.refresh_token
         return answer
@@ -118,6 +127,12 @@ class FakeDelegate:
         answer = await self.caller.post(routes.REFRESH_TOKEN, request, RefreshAnswer, self.refresh_token)
         self.token = answer.session_token
         return answer
+
+    async def renew(self, csr: str, *, life: float | None = None, certificate: str = "", proof: str = "") -> RenewAnswer:
+        request = RenewRequest(
+            request_id=new_request_id(), delegate_id=self.delegate_id, csr=csr, life_seconds=life, certificate=certificate, proof=proof
+        )
+        return await self.caller.post(routes.RENEW_CERTIFICATE, request, RenewAnswer, self.token)
 
     async def open(self, attempts: Iterable[AttemptReport] = (), *, restarted: bool = False) -> SessionAnswer:
         if restarted:

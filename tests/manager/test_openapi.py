@@ -9,7 +9,10 @@ import pytest
 
 from delegate.manager.api.application import OPERATIONS
 from delegate.manager.service import Manager
+from delegate.protocol.pki.keys import make_key
+from delegate.protocol.pki.requests import make_request
 from delegate.protocol.work import ProgressEvent
+from tests.manager.accounts import SigningKey, registration
 from tests.manager.delegates import Caller, FakeDelegate, RefusedCallError, make_result
 from tests.manager.operators import Operator, sync_document
 
@@ -93,7 +96,10 @@ async def test_every_operation_answers_as_documented(
     delegate = await FakeDelegate(Caller(http, manager.url)).start(token)
     async with http.get(manager.url + "/api/delegate/v1/ping") as response:
         assert response.status == 200
+    async with http.get(manager.url + "/api/delegate/v1/authorities") as response:
+        assert response.status == 200
     await delegate.refresh()
+    await delegate.renew(make_request(make_key(), "d-1"))
     first, second = await operator.submit(), await operator.submit(application="second")
     (task,) = await delegate.acquire(1)
     await delegate.events(ProgressEvent(attempt_id=task.attempt_id, fence=task.fence, sequence=1, event="sync.planned", data={"n": 1}))
@@ -113,6 +119,15 @@ async def test_every_operation_answers_as_documented(
     await operator.call("GET", "/api/v1/delegates?revoked=true")
     await operator.call("GET", f"/api/v1/delegates/{delegate.delegate_id}")
     await delegate.bye()
+    (certificate,) = (await operator.call("GET", "/api/v1/certificates"))["items"]
+    await operator.call("POST", "/api/v1/revocations", {"serial": certificate["serial"], "reason": "lost"})
+    await operator.call("GET", "/api/v1/revocations")
+    await operator.call("GET", "/api/v1/authorities")
+    await operator.call("POST", "/api/v1/authorities", {"signsAfter": "1h"})
+    await operator.call("PUT", "/api/v1/clusters/prod/keys", registration(SigningKey(), labels={"env": "prod"}))
+    await operator.call("GET", "/api/v1/clusters/prod/keys")
+    await operator.call("GET", "/api/v1/clusters/keys")
+    await operator.call("DELETE", "/api/v1/clusters/prod/keys")
     for method, path, body, status in (
         ("GET", "/api/v1/tasks/none", None, 404),
         ("GET", "/api/v1/tasks?limit=many", None, 422),

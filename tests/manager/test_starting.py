@@ -14,7 +14,7 @@ from delegate.foundation.lifecycle import StopReason, StopRequests
 from delegate.foundation.settings.loading import load
 from delegate.foundation.settings.programs import ManagerSettings
 from delegate.manager.errors import ManagerStartError
-from delegate.manager.service import Manager, load_tls, serve
+from delegate.manager.service import Manager, serve
 from tests.manager.delegates import Caller, FakeDelegate
 from tests.manager.operators import Operator
 from tests.manager.waiting import eventually
@@ -85,18 +85,19 @@ async def test_it_serves_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
     trusting = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
-    tls = load_tls(tmp_path / "server.pem", tmp_path / "server.pem")
-    async with Manager(state_dir=tmp_path / "state", tls=tls) as manager, aiohttp.ClientSession() as session:
+    files = (tmp_path / "server.pem", tmp_path / "server.pem")
+    async with Manager(state_dir=tmp_path / "state", tls_files=files) as manager, aiohttp.ClientSession() as session:
         assert manager.url.startswith("https://")
         async with session.get(manager.url + "/healthz", ssl=trusting) as response:
             assert response.status == 200
 
 
-def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    """Before anything is started."""
+async def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """Before anybody is served."""
     (tmp_path / "server.pem").write_text("nonsense")
     with pytest.raises(ManagerStartError, match=r"server\.pem and the key .* can't be used"):
-        load_tls(tmp_path / "server.pem", tmp_path / "server.pem")
+        async with Manager(state_dir=tmp_path / "state", tls_files=(tmp_path / "server.pem", tmp_path / "server.pem")):
+            pass
 
 
 async def test_it_stops_when_it_is_asked(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from delegate.foundation.secrets import SecretUrl
 from delegate.foundation.settings.declarations import Fault, Resolving, section, setting
 from delegate.foundation.settings.directories import state_directory
-from delegate.foundation.settings.kinds import EXISTING_FILE, LISTEN, PATH, SECRET_URL, duration, integer
+from delegate.foundation.settings.kinds import BOOLEAN, EXISTING_FILE, LISTEN, NAMES, PATH, SECRET_URL, duration, integer
 from delegate.foundation.settings.urls import ListenAddress, is_loopback
 
+_DAY = 86400.0
+_YEAR = 365 * _DAY
 _SYSTEM_STATE_DIR = Path("/var/lib/delegate-manager")
 
 
@@ -35,18 +37,47 @@ class Serving:
     tls_cert: Path | None = setting("DELEGATE_MANAGER_TLS_CERT", EXISTING_FILE, "Certificate chain (PEM).", default=None)
     tls_key: Path | None = setting("DELEGATE_MANAGER_TLS_KEY", EXISTING_FILE, "Its private key (PEM).", default=None)
 
+    tls_self: bool = setting(
+        "DELEGATE_MANAGER_TLS_SELF",
+        BOOLEAN,
+        "Speaks TLS with a certificate that the manager's own authority signs; delegates believe it by DELEGATE_MANAGER_CA_FILE or "
+        "DELEGATE_MANAGER_CA_PIN.",
+        default=False,
+        flag="--tls-self",
+    )
+    tls_names: tuple[str, ...] = setting(
+        "DELEGATE_MANAGER_TLS_NAMES", NAMES, "Names and addresses in that certificate, beside those of this machine.", default=()
+    )
+    client_ca_file: Path | None = setting(
+        "DELEGATE_MANAGER_CLIENT_CA_FILE",
+        EXISTING_FILE,
+        "Authorities of outside issuers whose certificates delegates may show (PEM), beside the manager's own.",
+        default=None,
+    )
+    certificate_life: float = setting(
+        "DELEGATE_MANAGER_CERTIFICATE_LIFE", duration(2.0, 10 * _YEAR), "Longest life of a delegate's certificate.", default=30 * _DAY
+    )
+    certificate_grace: float = setting(
+        "DELEGATE_MANAGER_CERTIFICATE_GRACE",
+        duration(0.0, _YEAR),
+        "How long after its end a delegate's certificate can still be renewed by its key, for machines that were asleep.",
+        default=7 * _DAY,
+    )
+
     def faults(self) -> Iterator[Fault]:
+        if self.tls_self and self.tls_cert:
+            yield Fault("manager_tls_self", "there is a certificate for the manager already", "leave one of the two out")
         if self.tls_cert and not self.tls_key:
             yield Fault("manager_tls_cert", "a certificate without its key", "set DELEGATE_MANAGER_TLS_KEY too")
         if self.tls_key and not self.tls_cert:
             yield Fault("manager_tls_key", "a key without its certificate", "set DELEGATE_MANAGER_TLS_CERT too")
 
     def doubts(self) -> Iterator[Fault]:
-        if not self.tls_cert and not is_loopback(self.listen.host):
+        if not self.tls_cert and not self.tls_self and not is_loopback(self.listen.host):
             yield Fault(
                 "manager_listen",
                 f"{self.listen} is reachable beyond this machine without TLS",
-                "set DELEGATE_MANAGER_TLS_CERT and DELEGATE_MANAGER_TLS_KEY, unless something in front of it speaks TLS",
+                "give --tls-self, or set DELEGATE_MANAGER_TLS_CERT and DELEGATE_MANAGER_TLS_KEY, unless something before it speaks TLS",
             )
 
 

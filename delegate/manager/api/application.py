@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from delegate.manager.api import control, delegates, enrolment, tasks, tokens, work
+from delegate.manager.api import certificates, clusters, control, delegates, enrolment, tasks, tokens, work
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, Services
 from delegate.manager.api.middleware import PageFault, middleware
 from delegate.manager.api.openapi import describe_api
@@ -15,6 +15,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *tasks.OPERATIONS,
     *tokens.OPERATIONS,
     *delegates.OPERATIONS,
+    *certificates.OPERATIONS,
+    *clusters.OPERATIONS,
     *enrolment.OPERATIONS,
     *work.OPERATIONS,
     *control.OPERATIONS,
@@ -49,7 +51,7 @@ def build_application(
     services: Services, metrics: ManagerMetrics, others: Iterable[web.AbstractRouteDef], on_page_fault: PageFault
 ) -> web.Application:
     """The application with all operations and the other routes (probes, pages)."""
-    application = web.Application(middlewares=[middleware(services.clock, metrics, on_page_fault)])
+    application = web.Application(middlewares=[middleware(services.authority.now, metrics, on_page_fault)])
     for operation in (*OPERATIONS, _openapi()):
         application.router.add_route(operation.method, operation.path, _handler(operation, services))
     application.router.add_routes(others)

@@ -14,6 +14,8 @@ import msgspec
 from aiohttp import web
 
 from delegate.manager.api.authentication import Authenticator, Principal
+from delegate.manager.api.peers import Peer, peer_of
+from delegate.manager.authority import Authority
 from delegate.manager.clocks import Clock, to_rfc3339
 from delegate.manager.dispatch import Dispatch
 from delegate.manager.errors import InvalidError, MalformedError, RefusedError, TooLargeError
@@ -22,6 +24,7 @@ from delegate.manager.store.database import Database
 from delegate.protocol import codec
 from delegate.protocol.codec import MAX_BODY_BYTES
 from delegate.protocol.messages import Message
+from delegate.protocol.pki.certificates import Certificate
 from delegate.protocol.problems import ProblemCode
 
 Body_co = TypeVar("Body_co", covariant=True)
@@ -38,6 +41,7 @@ class Access(enum.Enum):
     BOOTSTRAP = "bootstrap"  # a delegate's token, checked by the operation itself
     REFRESH = "refresh"  # the same for a refresh token
     SESSION = "session"
+    RENEWAL = "renewal"  # a session token; the operation itself asks for a certificate, or for the proof of one
     ATTEMPT = "attempt"  # attempt tokens in the body; a session is not needed
 
 
@@ -51,6 +55,7 @@ class Services:
     rhythm: Rhythm
     limits: Limits
     clock: Clock
+    authority: Authority
     attempt_key: bytes = field(repr=False)
 
 
@@ -68,9 +73,20 @@ class Call(Generic[Body_co, Query_co]):
     headers: dict[str, str] = field(repr=False, default_factory=dict)
     client_address: str = ""
     scheme: str = "http"
+    peer: Peer = field(default_factory=Peer)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The one that the caller's connection has shown."""
+        return self.peer.certificate
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether TLS ends here, so that a certificate could be seen."""
+        return self.peer.encrypted
 
     def server_time(self) -> str:
-        return to_rfc3339(self.services.clock())
+        return to_rfc3339(self.services.authority.now())
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -100,8 +116,8 @@ class Operation:
     tag: str = ""
 
     async def serve(self, services: Services, request: web.Request) -> web.Response:
-        secret = bearer(request)
-        principal = await self._authorize(services, secret)
+        secret, peer = bearer(request), peer_of(request)
+        principal = await self._authorize(services, secret, peer)
         body = await self._read_body(services, request)
         call = Call(
             services=services,
@@ -114,15 +130,21 @@ class Operation:
             headers={name.lower(): value for name, value in request.headers.items() if name.lower() in _HEADERS},
             client_address=request.remote or "",
             scheme=request.scheme,
+            peer=peer,
         )
         return json_response(await self.handler(call), self.status)
 
-    async def _authorize(self, services: Services, secret: str) -> Principal:
+    async def _authorize(self, services: Services, secret: str, peer: Peer) -> Principal:
         match self.access:
             case Access.SESSION:
-                return await services.authenticator.delegate(secret)
+                return await services.authenticator.delegate(secret, peer)
+            case Access.RENEWAL:
+                return await services.authenticator.delegate(secret, Peer())
             case Access.ADMIN:
                 return await services.authenticator.operator(secret)
+            case Access.REFRESH | Access.ATTEMPT:
+                await services.authenticator.check_unrevoked(peer)
+                return Principal()
             case _:
                 return Principal()
 

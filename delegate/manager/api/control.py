@@ -41,6 +41,7 @@ async def poll_commands(call: Call[CommandsRequest, Nothing]) -> CommandsAnswer:
             acknowledged = ()
             if commands or services.dispatch.closing or not await waiter.wait(until):
                 break
+            await services.authenticator.check_unrevoked(call.peer)
     return CommandsAnswer(request_id=request.request_id, server_time=call.server_time(), commands=commands)
 
 

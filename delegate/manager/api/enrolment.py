@@ -3,7 +3,9 @@
 from delegate import __version__
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, check_count
 from delegate.manager.errors import InvalidError
-from delegate.manager.store import sessions
+from delegate.manager.store import certificates, sessions
+from delegate.manager.store.sessions import Enrolled
+from delegate.manager.store.transactions import Transaction
 from delegate.protocol import routes
 from delegate.protocol.enrolment import (
     ByeAnswer,
@@ -17,6 +19,7 @@ from delegate.protocol.enrolment import (
     SessionAnswer,
     SessionRequest,
 )
+from delegate.protocol.pki.requests import read_request
 from delegate.protocol.versions import FEATURES
 
 _MAX_NAME = 253
@@ -29,7 +32,19 @@ async def enrol(call: Call[EnrolRequest, Nothing]) -> EnrolAnswer:
         if not 1 <= len(text) <= _MAX_NAME:
             raise InvalidError(f"{what}: a delegate has one, of at most {_MAX_NAME} characters")
     check_count("labels", request.labels, call.services.limits.labels)
-    enrolled = await call.services.database.write(lambda tx: sessions.enrol(tx, call.secret, request))
+    authority = call.services.authority
+    signing = read_request(request.csr) if request.csr else None
+    now, life = authority.now(), authority.rules.life(request.certificate_seconds)
+
+    def work(transaction: Transaction) -> tuple[Enrolled, str]:
+        enrolled = sessions.enrol(transaction, call.secret, request)
+        if signing is None:
+            certificates.release(transaction, enrolled.delegate_id)
+            return enrolled, ""
+        chain = certificates.issue(transaction, enrolled.delegate_id, signing, authority.signer(), authority.rules, at=now, life=life)
+        return enrolled, chain
+
+    enrolled, chain = await call.services.database.write(work)
     return EnrolAnswer(
         request_id=request.request_id,
         server_time=call.server_time(),
@@ -40,6 +55,8 @@ async def enrol(call: Call[EnrolRequest, Nothing]) -> EnrolAnswer:
         protocol=enrolled.protocol,
         features=tuple(sorted(FEATURES & set(request.features))),
         token_expires_in_seconds=enrolled.token_expires_in_seconds,
+        certificate=chain,
+        authorities=authority.bundle().to_pem() if chain else "",
     )
 
 
@@ -94,6 +111,7 @@ async def ping(call: Call[Nothing, Nothing]) -> PingAnswer:
         scheme=call.scheme,
         via=call.headers.get("via", ""),
         version=__version__,
+        client_certificate=call.certificate.serial if call.certificate is not None else "",
     )
 
 

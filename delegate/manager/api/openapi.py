@@ -18,13 +18,14 @@ _PARAMETER = re.compile(r"{(\w+)}")
 _SECURITY = {
     Access.ADMIN: "operator",
     Access.SESSION: "session",
+    Access.RENEWAL: "session",
     Access.BOOTSTRAP: "delegateToken",
     Access.REFRESH: "refreshToken",
 }
 _SCHEMES = {
     "operator": "An operator's token with the scope admin.",
-    "session": "The session token of a delegate.",
-    "delegateToken": "A token that delegates enrol with: scope GITOPS or single task kinds.",
+    "session": "The session token of a delegate; over TLS together with its certificate, once it has one.",
+    "delegateToken": "A token that delegates enrol with: scope GITOPS or single task kinds; or a service account token of a known cluster.",
     "refreshToken": "The refresh token of a delegate.",
 }
 _REFUSALS = {

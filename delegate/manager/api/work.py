@@ -47,6 +47,7 @@ async def acquire(call: Call[AcquireRequest, Nothing]) -> AcquireAnswer:
             services.dispatch.describe_worker(waiter, Profile(asked.kinds, asked.clusters, asked.labels))
             if asked.tasks or services.dispatch.closing or not await waiter.wait(until):
                 break
+            await services.authenticator.check_unrevoked(call.peer)
     return AcquireAnswer(
         request_id=request.request_id,
         server_time=call.server_time(),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
+from delegate.manager.accounts import looks_like_account_token
 from delegate.manager.attempts import AttemptState
 from delegate.manager.errors import (
     AuthenticationError,
@@ -18,6 +19,7 @@ from delegate.manager.errors import (
 from delegate.manager.identifiers import hash_secret, new_id, new_secret
 from delegate.manager.scopes import allowed_kinds, is_admin
 from delegate.manager.selectors import read_labels, write_labels
+from delegate.manager.store.cluster_keys import find_account
 from delegate.manager.store.destinations import resolve_waiting
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.leases import Renewal, renew_leases
@@ -74,7 +76,7 @@ _LEAVE = _UPDATE.values(left_at=sa.bindparam("at"), left_reason=sa.bindparam("to
 _FORGET_CLUSTERS = sa.delete(clusters).where(clusters.c.delegate_id == sa.bindparam("delegate"))
 _INSERT_CLUSTER = sa.insert(clusters)
 _CREDENTIAL = (
-    sa.select(credentials, delegates.c.revoked_at, delegates.c.name)
+    sa.select(credentials, delegates.c.revoked_at, delegates.c.bound_at, delegates.c.name)
     .join(delegates, delegates.c.id == credentials.c.delegate_id)
     .where(credentials.c.hash == sa.bindparam("hash"))
 )
@@ -110,7 +112,7 @@ def enrol(transaction: Transaction, secret: str, request: EnrolRequest) -> Enrol
 
     Raises AuthenticationError, ForbiddenError (the token is for other things), RevokedError, OutdatedError.
     """
-    token = check_token(transaction, secret)
+    token, expires_at = _find_bootstrap(transaction, secret)
     protocol = settle_protocol(request.protocol)
     scopes = tuple(token.scopes.split(","))
     kinds = _kinds(scopes, request.kinds, token.name)
@@ -141,8 +143,17 @@ def enrol(transaction: Transaction, secret: str, request: EnrolRequest) -> Enrol
         _new_credential(transaction, "session", delegate_id, transaction.rhythm.session_token_seconds),
         _new_credential(transaction, "refresh", delegate_id, transaction.rhythm.refresh_token_seconds),
         protocol,
-        None if token.expires_at is None else token.expires_at - transaction.now,
+        None if expires_at is None else expires_at - transaction.now,
     )
+
+
+def _find_bootstrap(transaction: Transaction, secret: str) -> tuple[Row, float | None]:
+    """The token that an enrolment goes by, and the end of what was shown: that token itself, or one of a cluster's service account."""
+    if looks_like_account_token(secret):
+        token, account = find_account(transaction, secret)
+        return token, account.expires_at
+    token = check_token(transaction, secret)
+    return token, token.expires_at
 
 
 def _insert(
