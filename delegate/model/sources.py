@@ -52,6 +52,7 @@ class HelmOptions(_Strict, frozen=True):
 
     `values_object` takes the place of `values` where both are given. Value files and file parameters are paths inside
     the repository, relative to the chart or, with a leading `/`, to the repository's top; `$ref/...` means another source.
+    Tests of a release are left out with and without `skip_tests`.
     """
 
     release_name: str = ""

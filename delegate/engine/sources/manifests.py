@@ -133,8 +133,8 @@ class Sources:
         Raises RevisionNotFoundError, AmbiguousRevisionError, the faults of reaching a repository (see errors),
         LocalSourceError, PathNotFoundError, and GitTimeoutError after `timeout` seconds.
         """
-        if source.chart or source.explicit_type is SourceType.HELM:
-            raise SourceError("charts are not rendered by this version")
+        if source.chart:
+            raise SourceError("charts of repositories are not rendered by this version")
         if not source.repo_url:
             await asyncio.to_thread(split_local, self._local_path(source))
             return ResolvedRevision()
@@ -216,7 +216,7 @@ class Sources:
         where = f"{mirror.url.shown} at {revision.revision[:12]}"
         async with open_objects(directory, mirror.environment, self._limits, where) as reader:
             tree = await CommitTree.of_commit(reader, revision.revision, self._limits, where)
-            request = Request(tree, source, where, _variables(source, revision.revision, target))
+            request = Request(tree, source, where, _variables(source, revision.revision, target), target)
             product = await render_request(request, self._workshop)
         return _rendered(product, revision.revision)
 
@@ -224,14 +224,14 @@ class Sources:
         path = self._local_path(source)
         directory, below = await asyncio.to_thread(split_local, path)
         variables = _variables(source, "", target)
-        request = Request(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(path), variables)
+        request = Request(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(path), variables, target)
         if await detect_type(request) is SourceType.DIRECTORY:
             product = await render_directory(request, self._workshop, shown=path.name if below != "." else "")
             return _rendered(product, f"sha256:{product.content}")
         roots = await asyncio.to_thread(roots_for, directory.resolve())
         for root in roots:
             inside = str(directory.resolve().relative_to(root))
-            request = Request(LocalTree(root, self._limits), msgspec.structs.replace(source, path=inside), str(path), variables)
+            request = Request(LocalTree(root, self._limits), msgspec.structs.replace(source, path=inside), str(path), variables, target)
             try:
                 product = await render_request(request, self._workshop)
             except OutsideSourceError:

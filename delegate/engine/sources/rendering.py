@@ -4,6 +4,8 @@ import threading
 from collections.abc import Sequence
 
 from delegate.engine.sources.globs import Filter
+from delegate.engine.sources.helm.charts import CHART_FILE
+from delegate.engine.sources.helm.rendering import render_chart
 from delegate.engine.sources.kustomize.documents import NAMES
 from delegate.engine.sources.kustomize.rendering import render_kustomization
 from delegate.engine.sources.loader.files import Loaded, SourceFile, load
@@ -11,8 +13,6 @@ from delegate.engine.sources.searching import Search, find_start
 from delegate.engine.sources.trees import EntryKind, Found, Handle, text_of
 from delegate.engine.sources.workshops import Product, Request, Workshop, fingerprint_of
 from delegate.model.sources import Source, SourceType
-
-_CHART = "Chart.yaml"
 
 
 async def detect_type(request: Request[Handle]) -> SourceType:
@@ -28,7 +28,7 @@ async def detect_type(request: Request[Handle]) -> SourceType:
         return SourceType.DIRECTORY
     members = await request.tree.list_directory(place.entry.handle, text_of(place.path))
     chosen = filter_of(request.source)
-    for names, found in ((NAMES, SourceType.KUSTOMIZE), ((_CHART,), SourceType.HELM)):
+    for names, found in ((NAMES, SourceType.KUSTOMIZE), ((CHART_FILE,), SourceType.HELM)):
         if any(name in members and chosen.chooses(name) for name in names):
             return found
     return SourceType.DIRECTORY
@@ -36,9 +36,13 @@ async def detect_type(request: Request[Handle]) -> SourceType:
 
 async def render_request(request: Request[Handle], workshop: Workshop) -> Product:
     """Raises everything that can be wrong with a source's files; see the three ways for what that is."""
-    if await detect_type(request) is SourceType.KUSTOMIZE:
-        return await render_kustomization(request, workshop)
-    return await render_directory(request, workshop)
+    match await detect_type(request):
+        case SourceType.KUSTOMIZE:
+            return await render_kustomization(request, workshop)
+        case SourceType.HELM:
+            return await render_chart(request, workshop)
+        case _:
+            return await render_directory(request, workshop)
 
 
 async def render_directory(request: Request[Handle], workshop: Workshop, *, shown: str = "") -> Product:

@@ -5,16 +5,18 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from delegate.engine.sources.caches import RenderCache
+from delegate.engine.sources.helm.charts import FetchChart, fetch_nothing
 from delegate.engine.sources.jails.running import Jail
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.files import Loaded, SourceFile
 from delegate.engine.sources.programs import Program
 from delegate.engine.sources.settings import RenderSettings
+from delegate.engine.sources.targets import Target
 from delegate.engine.sources.trees import Handle, Tree
 from delegate.foundation.redaction import redact
 from delegate.model.sources import Source
@@ -24,14 +26,27 @@ _LOADER_THREADS = 2
 _SHOWN_CHARACTERS = 500
 
 
+class Lent(NamedTuple):
+    """The tree of a source that lends its files to others by its `ref`."""
+
+    tree: Tree[Any]
+    where: str
+
+
 @dataclass(frozen=True)
 class Request(Generic[Handle]):
-    """A source's tree, to be rendered. `variables` are Argo CD's names (see `variables`)."""
+    """A source's tree, to be rendered for a target. `variables` are Argo CD's names (see `variables`).
+
+    `lent` are the trees of other sources by their refs, `fetch` brings charts that a chart depends on.
+    """
 
     tree: Tree[Handle]
     source: Source
     where: str
     variables: Mapping[str, str]
+    target: Target = field(default_factory=Target)
+    lent: Mapping[str, Lent] = field(default_factory=dict)
+    fetch: FetchChart = fetch_nothing
 
 
 @dataclass(frozen=True)
@@ -98,10 +113,11 @@ def fingerprint_of(files: Sequence[SourceFile]) -> str:
     return digest.hexdigest()
 
 
-def words_of(stderr: str, jail: Jail) -> str:
+def words_of(stderr: str, jail: Jail, *, lines: int = 1) -> str:
     """What a renderer complained about, without the names of our own directories and without secrets; cut short."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    telling = next((line for line in lines if line.lower().startswith("error:")), lines[-1] if lines else "it said nothing")
+    said = [line.strip() for line in stderr.splitlines() if line.strip()]
+    start = next((index for index, line in enumerate(said) if line.lower().startswith("error:")), len(said) - 1)
+    telling = " ".join(said[max(start, 0) :][:lines]) or "it said nothing"
     text = telling.removeprefix("Error:").removeprefix("error:").strip()
     for directory in (jail.inside.resolve(), jail.inside):
         text = text.replace(f"{directory}/", "").replace(str(directory), ".")

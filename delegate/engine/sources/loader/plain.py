@@ -11,10 +11,11 @@ from delegate.engine.sources.loader.files import SourceFile
 from delegate.model.errors import raise_all
 
 
-def decode_documents(file: SourceFile, limits: SourceLimits) -> list[Document]:
+def decode_documents(file: SourceFile, limits: SourceLimits, *, tolerant: bool = False) -> list[Document]:
     """The documents of a file that hold anything. Blocks for as long as the file is long.
 
-    Raises a ManifestError, or an ErrorGroup of all that were found.
+    Raises a ManifestError, or an ErrorGroup of all that were found; where it is `tolerant`, only for what is no YAML or too
+    large: another program reads the file too, and takes it or not.
     """
     if len(file.data) > limits.file_bytes:
         raise TooLargeError(f"{len(file.data)} bytes; the limit of one file is {limits.file_bytes}", file=file.path)
@@ -29,5 +30,6 @@ def decode_documents(file: SourceFile, limits: SourceLimits) -> list[Document]:
                 raise syntax.explain_json(error, file.path) from error
     if documents is None:
         documents = list(Composer(data, file.path, limits, faults, [], every_document=True).compose(threading.Event()))
-    raise_all(faults.all())
+    if not tolerant:
+        raise_all(faults.all())
     return documents
