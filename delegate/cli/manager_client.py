@@ -1,5 +1,6 @@
 """The manager's public API as operators' commands call it: typed, bounded, and with faults in words."""
 
+import ssl
 import uuid
 from types import TracebackType
 from typing import Self, TypeVar
@@ -8,7 +9,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from delegate.daemon.connection.trust import explain_connect_fault, tls_context
+from delegate.daemon.connection.trust import believe, explain_connect_fault, tls_context
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.lifecycle import Retrying, retrying
 from delegate.foundation.settings.programs import OperatorSettings
@@ -70,7 +71,11 @@ class ManagerClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        tls = tls_context(self._authorities) if self._link.url.startswith("https:") else True
+        tls: ssl.SSLContext | bool = True
+        if self._link.url.startswith("https:"):
+            tls = tls_context(self._authorities)
+            if self._link.manager_ca_file is not None:
+                believe(tls, self._link.manager_ca_file, "DELEGATE_MANAGER_CA_FILE")
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls, limit=4), trust_env=False, timeout=aiohttp.ClientTimeout(total=_SECONDS)
         )

@@ -110,8 +110,9 @@ class SessionHooks:
 
     `account_token` (of the service account, where there is one) is tried before `bootstrap_token`, which raises DelegateError where
     there is none. `on_enrolled` stores; it may raise DelegateError. `on_ended` and `on_certificate_refused` are called in whichever
-    thread was told. `signing_request` asks for a certificate and its life with each enrolment (empty: for none); `on_certificate` is
-    given chain and authorities before anything else is called, and may raise DelegateError.
+    thread was told. `prepare` comes before the first call of each opening, and may fail as a call does. `signing_request` asks for a
+    certificate and its life with each enrolment (empty: for none); `on_certificate` is given chain and authorities before anything else
+    is called, and may raise DelegateError.
     """
 
     bootstrap_token: Callable[[], Secret]
@@ -122,6 +123,7 @@ class SessionHooks:
     on_token_expiry: Callable[[float | None], None]
     on_ended: Callable[[DelegateError], None]
     on_outdated: Callable[[OutdatedError], None]
+    prepare: Callable[[], Awaitable[None]] | None = None
     account_token: Callable[[], Secret | None] = lambda: None
     signing_request: Callable[[], tuple[str, float | None]] = lambda: ("", None)
     on_certificate: Callable[[str, str], Awaitable[None]] | None = None
@@ -296,6 +298,8 @@ class SessionKeeper:
 
     async def _open(self) -> None:
         """Critical section (`_one_at_a_time`): enrols where needed, and opens a session with a token that is good."""
+        if self._hooks.prepare is not None:
+            await self._hooks.prepare()
         if not self._credentials.enrolled:
             await self._enrol()
         elif not self._token:

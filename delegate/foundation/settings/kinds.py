@@ -182,6 +182,13 @@ def _proxy_url(text: str) -> SecretUrl:
     return SecretUrl(url)
 
 
+def _fingerprint(text: str) -> str:
+    digits = text.strip().lower().removeprefix("sha256:").replace(":", "")
+    if digits and not re.fullmatch(r"[0-9a-f]{64}", digits):
+        raise ValueError(f"{text.strip()!r} is no SHA-256 fingerprint; write its 64 hexadecimal digits")
+    return digits
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in re.split(r"[,\s]+", text))))
 
@@ -200,6 +207,7 @@ LISTEN: Kind[ListenAddress] = Kind("HOST:PORT", parse_listen_address, str)
 LABELS: Kind[dict[str, str]] = Kind("KEY=VALUE,...", parse_labels, dict)
 NAMES: Kind[tuple[str, ...]] = Kind("NAME,...", _names, _show_list)
 BUCKET: Kind[str] = Kind("s3://BUCKET/PREFIX", _bucket, lambda bucket: bucket)
+FINGERPRINT: Kind[str] = Kind("SHA256", _fingerprint, lambda digits: digits)
 SECRET: Kind[Secret] = Kind("TEXT", _secret, lambda secret: secret.shown, secret=True)
 PROXY: Kind[SecretUrl] = Kind("URL", _proxy_url, lambda url: url.shown)
 """A proxy's URL; its credentials, if any, are hidden."""

@@ -16,6 +16,7 @@ from delegate.foundation.settings.kinds import (
     BOOLEAN,
     BUCKET,
     EXISTING_FILE,
+    FINGERPRINT,
     LABELS,
     NAMES,
     PATH,
@@ -32,6 +33,7 @@ from delegate.foundation.settings.kinds import (
 from delegate.foundation.settings.urls import is_loopback, join_url
 
 _DAY = 86400.0
+LARGEST_TOKEN_BYTES = 64 * 2**10
 
 
 class LogLevel(enum.StrEnum):
@@ -96,12 +98,47 @@ class ManagerLink:
         flag="--delegate-token",
     )
 
+    account_token_file: Path | None = setting(
+        "DELEGATE_SERVICE_ACCOUNT_TOKEN_FILE",
+        PATH,
+        "A projected service account token to enrol with, for a manager that knows the cluster's keys; tried before the delegate token.",
+        default=None,
+    )
+    manager_ca_file: Path | None = setting(
+        "DELEGATE_MANAGER_CA_FILE",
+        EXISTING_FILE,
+        "Authorities to believe for the manager alone (PEM), beside the others.",
+        default=None,
+    )
+    manager_ca_pin: str = setting(
+        "DELEGATE_MANAGER_CA_PIN",
+        FINGERPRINT,
+        "SHA-256 fingerprint of the manager's authority: it is asked for, and believed if that is its fingerprint.",
+        default="",
+    )
+
     def faults(self) -> Iterator[Fault]:
         return _plain_http(self.url, self.allow_http)
 
     def join(self, path: str) -> str:
         """The URL of a path of the manager's."""
         return join_url(self.url, path)
+
+    def account_token(self) -> Secret | None:
+        """The service account's token as it is now; the kubelet replaces it. None where there is none."""
+        if self.account_token_file is None:
+            return None
+        try:
+            with self.account_token_file.open("rb") as file:
+                token = file.read(LARGEST_TOKEN_BYTES).decode().strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return Secret(token) if token else None
+
+    def require_any_token(self) -> None:
+        """Raises SettingsError where there is nothing to enrol with."""
+        if self.account_token() is None:
+            self.require_token()
 
     def require_token(self) -> Secret:
         """The token. Raises SettingsError that says how to give one."""
@@ -275,6 +312,9 @@ class OperatorLink:
         "DELEGATE_MANAGER_URL", URL, "Address of the manager; by default one on this machine.", default="http://127.0.0.1:8080"
     )
     allow_http: bool = setting("DELEGATE_ALLOW_HTTP", BOOLEAN, "Accepts an http address beyond loopback.", default=False)
+    manager_ca_file: Path | None = setting(
+        "DELEGATE_MANAGER_CA_FILE", EXISTING_FILE, "Authorities to believe for the manager alone (PEM), beside the others.", default=None
+    )
     api_token: Secret | None = setting("DELEGATE_API_TOKEN", SECRET, "Operator's token.", default=None)
 
     def faults(self) -> Iterator[Fault]:

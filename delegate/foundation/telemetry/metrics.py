@@ -10,6 +10,7 @@ from prometheus_client.exposition import choose_encoder
 
 DEAD_LETTER_REASONS = ("undecodable", "superseded", "conflict", "invalid", "payload_too_large", "retries_exhausted")
 DEAD_LETTER_ENDINGS = ("sent", "already_there", "failed", "damaged", "given_up")
+ROTATION_OUTCOMES = ("rotated", "enrolled", "adopted", "failed", "rejected")
 SOURCE_KINDS = ("git", "helm", "kustomize", "decode")
 _TASK_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600)
 
@@ -80,6 +81,17 @@ class DelegateMetrics:
         )
         self._certificate_expiry = Gauge(
             "harness_delegate_certificate_expiry_timestamp_seconds", "When the certificate ends, in Unix time.", registry=None
+        )
+        self._rotations = Counter(
+            "harness_delegate_certificate_rotations_total",
+            "Certificates that came into use (rotated, enrolled, adopted from elsewhere), and tries that failed or found no whole pair.",
+            ("outcome",),
+            registry=self.registry,
+        )
+        for outcome in ROTATION_OUTCOMES:
+            self._rotations.labels(outcome)
+        self.clock_skew = Gauge(
+            "harness_delegate_clock_skew_seconds", "By how much this machine's clock is ahead of the manager's.", registry=self.registry
         )
         self._build = Gauge(
             "harness_delegate_build_info", "Always 1; what runs, in labels.", ("version", "protocol", "skew"), registry=self.registry
@@ -155,6 +167,10 @@ class DelegateMetrics:
     def record_dead_letter_ending(self, ending: str) -> None:
         """One of DEAD_LETTER_ENDINGS."""
         self._dead_letter_endings.labels(ending).inc()
+
+    def record_rotation(self, outcome: str) -> None:
+        """One of ROTATION_OUTCOMES."""
+        self._rotations.labels(outcome).inc()
 
     def set_token_expiry(self, unix_seconds: float | None) -> None:
         """None: it is not known, or there is no token any more."""
