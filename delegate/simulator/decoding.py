@@ -17,56 +17,53 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{
 _INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
-class _WrongTypeError(Exception):
-    """A value that Go could not unmarshal into its field; `bare` is how it could not convert an applied one."""
+class UndecodableError(Exception):
+    """A value that the server can't read. The text is its decoder's; `converted` is how its converter (apply, strategic merge) says it."""
 
-    def __init__(self, got: str, wanted: str, bare: str = "") -> None:
-        super().__init__(got)
-        self.got = got
+    def __init__(self, why: str, converted: str = "") -> None:
+        super().__init__(why)
+        self.converted = converted or why
+
+
+class _WrongTypeError(Exception):
+    """A value that doesn't go into its field."""
+
+    def __init__(self, value: Any, wanted: str, converted: str = "", *, got: str = "") -> None:
+        super().__init__()
+        self.got = got or json_type(value)
         self.wanted = wanted
-        self.bare = bare or f"json: cannot unmarshal {got} into Go value of type {wanted}"
+        self.converted = converted or _unconvertible(value, wanted)
         self.struct = ""
         self.trail: list[str] = []
+
+    def undecodable(self) -> UndecodableError:
+        path = ".".join(reversed(self.trail))
+        field = f"Go struct field {self.struct}.{path}" if self.struct else "Go value"
+        return UndecodableError(f"json: cannot unmarshal {self.got} into {field} of type {self.wanted}", self.converted)
 
 
 class _TooLargeError(_WrongTypeError):
     """An integer beyond its field's range."""
 
 
-class RefusedValueError(Exception):
-    """A value of the right type that its own decoding refuses (a quantity, a time, bytes)."""
-
-    def __init__(self, why: str, *, from_json: bool = False) -> None:
-        super().__init__(why)
-        self.from_json = from_json
-
-
-def decode(body: JsonObject, type_: FieldType, version: str, unknown: list[str]) -> JsonObject:
-    """The object as the server holds it; unknown fields are added to `unknown`.
-
-    Raises a 400 for values of a wrong type, `RefusedValueError` for those that their type refuses.
-    """
+def decode(body: JsonObject, type_: FieldType, unknown: list[str]) -> JsonObject:
+    """The object as the server holds it; unknown fields are added to `unknown`. Raises `UndecodableError`."""
     try:
         decoded: JsonObject = _struct(body, type_, "", unknown)
     except _WrongTypeError as wrong:
-        path = ".".join(reversed(wrong.trail))
-        field = f"Go struct field {wrong.struct}.{path}" if wrong.struct else "Go value"
-        raise refused(body, version, f"json: cannot unmarshal {wrong.got} into {field} of type {wrong.wanted}") from None
+        raise wrong.undecodable() from None
     return decoded
 
 
-def decode_applied(body: JsonObject, type_: FieldType, unknown: list[str]) -> JsonObject:
-    """The same for the result of an apply, which Go converts instead of decoding: integers that are too large are cut to their width.
-
-    Raises `RefusedValueError` for everything that can't be converted.
-    """
+def convert(body: JsonObject, type_: FieldType, unknown: list[str]) -> JsonObject:
+    """The same for the result of an apply or a strategic merge, whose integers Go cuts to their width where they are too large."""
     try:
         decoded: JsonObject = _struct(body, type_, "", unknown)
     except _TooLargeError:
         unknown.clear()
-        return decode_applied(_cut(body, type_), type_, unknown)
+        return convert(_cut(body, type_), type_, unknown)
     except _WrongTypeError as wrong:
-        raise RefusedValueError(wrong.bare) from None
+        raise wrong.undecodable() from None
     return decoded
 
 
@@ -95,7 +92,7 @@ def zero(type_: FieldType) -> JsonObject:
 
 def _struct(value: Any, type_: FieldType, path: str, unknown: list[str]) -> JsonObject:
     if type(value) is not dict:
-        raise _WrongTypeError(json_type(value), _go_type(type_))
+        raise _WrongTypeError(value, _go_type(type_))
     out: JsonObject = {}
     fields, always, keeps = type_.fields, type_.always, type_.keeps_zero
     for key, given in value.items():
@@ -135,7 +132,7 @@ def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> A
     kind = element.kind
     if type_.kind == "list":
         if type(value) is not list:
-            raise _WrongTypeError(json_type(value), _go_type(type_))
+            raise _WrongTypeError(value, _go_type(type_))
         if kind == "struct":
             return [_struct(item if item is not None else {}, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
         if kind == "scalar":
@@ -144,7 +141,7 @@ def _container(value: Any, type_: FieldType, path: str, unknown: list[str]) -> A
             return value
         return [_container(item, element, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
     if type(value) is not dict:
-        raise _WrongTypeError(json_type(value), "v1.ResourceList" if element.form == "quantity" else _go_type(type_))
+        raise _WrongTypeError(value, "v1.ResourceList" if element.form == "quantity" else _go_type(type_))
     if kind == "scalar":
         empty = 0 if element.scalar == "numeric" else "0" if element.form == "quantity" else ""
         return {key: _scalar(item, element) if item is not None else empty for key, item in value.items()}
@@ -160,12 +157,12 @@ def _scalar(value: Any, type_: FieldType) -> Any:
     if kind == "string":
         if type(value) is not str:
             if type_.form == "bytes" and type(value) is list:
-                raise _WrongTypeError(json_type(value[0]) if value else "array", "uint8")
-            raise _WrongTypeError(json_type(value), _go_type(type_))
+                raise _WrongTypeError(value[0] if value else value, "uint8")
+            raise _WrongTypeError(value, _go_type(type_))
         return _bytes(value) if type_.form == "bytes" else value
     if kind == "boolean":
         if type(value) is not bool:
-            raise _WrongTypeError(json_type(value), "bool")
+            raise _WrongTypeError(value, "bool")
         return value
     return _number(value, type_.form) if kind == "numeric" else _formed(value, type_.form)
 
@@ -175,21 +172,23 @@ def _formed(value: Any, form: str) -> Any:
     match form:
         case "quantity":
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise RefusedValueError(quantities.PATTERN)
+                raise UndecodableError(quantities.PATTERN)
             try:
                 return quantities.canonical(str(value))
             except ValueError as error:
-                raise RefusedValueError(str(error)) from None
+                raise UndecodableError(str(error)) from None
         case "int_or_string":
             if isinstance(value, bool | float) or not isinstance(value, int | str):
-                raise _WrongTypeError(f"number {value}" if type(value) is float else json_type(value), "int32")
+                got = f"number {value}" if type(value) is float else json_type(value)
+                raise _WrongTypeError(value, "int32", f"json: cannot unmarshal {got} into Go value of type int32", got=got)
         case "time" | "micro_time":
             if type(value) is not str:
-                raise _WrongTypeError(json_type(value), "string")
+                text = f"json: cannot unmarshal {json_type(value)} into Go value of type string"
+                raise _WrongTypeError(value, "string", text)
             try:
                 return times.canonical(value, micro=form == "micro_time")
             except ValueError as error:
-                raise RefusedValueError(str(error)) from None
+                raise UndecodableError(str(error)) from None
         case _:
             pass
     return value
@@ -200,7 +199,8 @@ def _bytes(text: str) -> str:
     if not _BASE64.fullmatch(text):
         wrong = _first_byte_no_base64(text)
         if wrong is not None:
-            raise RefusedValueError(f"illegal base64 data at input byte {wrong}", from_json=True)
+            why = f"illegal base64 data at input byte {wrong}"
+            raise UndecodableError(why, f"error decoding from json: {why}")
     return base64.b64encode(base64.b64decode(text)).decode()
 
 
@@ -235,16 +235,16 @@ def _number(value: Any, form: str) -> Any:
     if form == "double":
         if type(value) is int or type(value) is float:
             return value
-        raise _WrongTypeError(json_type(value), "float64")
+        raise _WrongTypeError(value, "float64")
     if type(value) is float and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if type(value) is not int:
         if type(value) is float:
-            raise _WrongTypeError(f"number {value}", form, f"cannot convert float64 to {form}")
-        raise _WrongTypeError(json_type(value), form)
+            raise _WrongTypeError(value, form, f"cannot convert float64 to {form}", got=f"number {value}")
+        raise _WrongTypeError(value, form)
     low, high = _INTEGERS.get(form, _INTEGERS["int64"])
     if not low <= value <= high:
-        raise _TooLargeError(f"number {value}", form)
+        raise _TooLargeError(value, form, got=f"number {value}")
     return value
 
 
@@ -261,6 +261,23 @@ def json_type(value: Any) -> str:
             return "array"
         case _:
             return "object"
+
+
+_KINDS = {bool: "bool", str: "string", int: "int64", float: "float64", list: "slice", dict: "map"}
+
+
+def _unconvertible(value: Any, wanted: str) -> str:
+    """How Go's converter says that a value can't become what is wanted."""
+    kind = _KINDS.get(type(value), "nil")
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {kind}"
+    if wanted.startswith("map[") or wanted == "v1.ResourceList":
+        return f"cannot restore map from {kind}"
+    if wanted.startswith("v1."):
+        return f"cannot restore struct from: {kind}"
+    if (kind, wanted) in (("int64", "string"), ("float64", "int32"), ("float64", "int64")):
+        return f"cannot convert {kind} to {wanted}"
+    return f"unrecognized type: {wanted}"
 
 
 def _go_type(type_: FieldType) -> str:

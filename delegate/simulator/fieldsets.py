@@ -107,15 +107,11 @@ def ordered(node: FieldSet) -> FieldSet:
 
 
 def paths(node: FieldSet, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every member, parents before children, in order."""
-    out: list[tuple[str, ...]] = []
-    for key in sorted(node):
-        if key == SELF:
-            continue
-        here = (*prefix, key)
-        if is_member(node[key]):
-            out.append(here)
-        out.extend(paths(node[key], here))
+    """Every member in structured-merge-diff's order: those of a node before those below it."""
+    keys = sorted(key for key in node if key != SELF)
+    out = [(*prefix, key) for key in keys if is_member(node[key])]
+    for key in keys:
+        out.extend(paths(node[key], (*prefix, key)))
     return out
 
 

@@ -15,6 +15,7 @@ from delegate.simulator import (
     discovery,
     faults,
     openapi,
+    patches,
     protobufs,
     reads,
     reviews,
@@ -325,7 +326,7 @@ def _patched(write: Write, kind: str, data: bytes) -> Outcome:
     if write.options.force:
         cause = statuses.forbidden_value("force", "may not be specified for non-apply patch")
         raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-    patch = _decoded_patch(data)
+    patch = patches.read(data, kind)
     if write.options.subresource == "scale":
         return scales.patch_scale(write, kind, patch)
     return write.patch(kind, patch)
@@ -339,13 +340,6 @@ def _object(body: Any) -> JsonObject:
     if not isinstance(body, dict):
         raise statuses.bad_request("the object provided is unrecognized (must be of type object): couldn't get version/kind")
     return body
-
-
-def _decoded_patch(data: bytes) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise statuses.bad_request(f"error decoding patch: {error}") from None
 
 
 def _delete_options(request: web.BaseRequest, data: bytes) -> DeleteOptions:

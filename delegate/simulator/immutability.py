@@ -26,10 +26,6 @@ def keep(resource: Resource, body: JsonObject, old: JsonObject) -> None:
             for key in ("volumeName", "storageClassName"):
                 if key in old["spec"]:
                     body["spec"].setdefault(key, old["spec"][key])
-        case "batch", "Job":
-            for key in ("selector", "completions", "completionMode"):
-                if key in old["spec"]:
-                    body["spec"].setdefault(key, old["spec"][key])
         case "", "ServiceAccount":
             if "secrets" in old:
                 body.setdefault("secrets", old["secrets"])
@@ -84,6 +80,11 @@ def _drop_node_ports(spec: JsonObject, old: JsonObject) -> None:
 
 
 Rule = Callable[[JsonObject, JsonObject], list[Cause]]
+
+
+def comes_first(resource: Resource) -> bool:
+    """Whether the server names forbidden changes before what is wrong with the new object itself."""
+    return (resource.group, resource.kind) in (("", "Service"), ("", "Secret"), ("", "ConfigMap"))
 
 
 def check(resource: Resource, body: JsonObject, old: JsonObject, subresource: str) -> list[Cause]:
@@ -219,7 +220,7 @@ def _storage_class(body: JsonObject, old: JsonObject) -> list[Cause]:
     if body.get("parameters") != old.get("parameters"):
         causes.append(statuses.forbidden_value("parameters", "updates to parameters are forbidden."))
     if body.get("provisioner") != old.get("provisioner"):
-        causes.append(statuses.forbidden_value("provisioner", "updates to provisioner are forbidden."))
+        causes.append(statuses.invalid_value("provisioner", body.get("provisioner", ""), IMMUTABLE))
     if body.get("reclaimPolicy") != old.get("reclaimPolicy"):
         causes.append(statuses.forbidden_value("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
     if body.get("volumeBindingMode") != old.get("volumeBindingMode"):
@@ -241,10 +242,16 @@ def _definition(body: JsonObject, old: JsonObject) -> list[Cause]:
     return causes
 
 
+def _priority_class(body: JsonObject, old: JsonObject) -> list[Cause]:
+    text = "may not be changed in an update."
+    return [statuses.forbidden_value(key, text) for key in ("value", "preemptionPolicy") if body.get(key) != old.get(key)]
+
+
 _TABLE: dict[tuple[str, str], Rule] = {
     ("apps", "Deployment"): _field("spec", "selector"),
     ("apps", "ReplicaSet"): _field("spec", "selector"),
     ("apps", "DaemonSet"): _field("spec", "selector"),
+    ("apps", "ControllerRevision"): _field("data"),
     ("apps", "StatefulSet"): _stateful_set,
     ("batch", "Job"): _job,
     ("", "Service"): _service,
@@ -257,4 +264,7 @@ _TABLE: dict[tuple[str, str], Rule] = {
     ("storage.k8s.io", "StorageClass"): _storage_class,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("networking.k8s.io", "IngressClass"): _field("spec", "controller"),
+    ("node.k8s.io", "RuntimeClass"): _field("handler"),
+    ("discovery.k8s.io", "EndpointSlice"): _field("addressType"),
+    ("scheduling.k8s.io", "PriorityClass"): _priority_class,
 }

@@ -153,7 +153,11 @@ def _check_scalar(value: Any, type_: FieldType) -> None:
     elif kind == "numeric":
         if type(value) is not int and type(value) is not float:
             raise _Misfit
-    elif kind == "boolean" and type(value) is not bool:
+    elif kind == "boolean":
+        if type(value) is bool:
+            return
+        raise _Misfit
+    elif isinstance(value, dict | list) and type_.form != "int_or_string":
         raise _Misfit
 
 
@@ -179,7 +183,7 @@ def _printed(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _plain(value: Any) -> str:
+def printed(value: Any) -> str:
     """A value as Go's `%v` prints it."""
     match value:
         case None:
@@ -187,9 +191,9 @@ def _plain(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case list():
-            return "[" + " ".join(_plain(item) for item in value) + "]"
+            return "[" + " ".join(printed(item) for item in value) + "]"
         case dict():
-            return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
+            return "map[" + " ".join(f"{key}:{printed(value[key])}" for key in sorted(value)) + "]"
         case _:
             return str(value)
 
@@ -213,7 +217,7 @@ def explain(value: Any, type_: FieldType, path: str) -> list[str]:
         return []
     if is_map(type_):
         if not isinstance(value, dict):
-            return [f"{path}: expected map, got &{{{_plain(value)}}}"]
+            return [f"{path}: expected map, got &{{{printed(value)}}}"]
         out = []
         for key, item in value.items():
             below = type_.fields.get(key) or type_.element or (ANY if type_.open else None)
@@ -229,7 +233,7 @@ def explain(value: Any, type_: FieldType, path: str) -> list[str]:
 
 def _explain_list(value: Any, type_: FieldType, path: str) -> list[str]:
     if not isinstance(value, list):
-        return [f"{path}: expected list, got &{{{_plain(value)}}}"]
+        return [f"{path}: expected list, got &{{{printed(value)}}}"]
     out: list[str] = []
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -273,9 +277,9 @@ def _explain_scalar(value: Any, type_: FieldType, path: str) -> list[str]:
             case "string":
                 return [f"{path}: expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}"]
             case "boolean":
-                return [f"{path}: expected boolean, got &{{{_plain(value)}}}"]
+                return [f"{path}: expected boolean, got &{{{printed(value)}}}"]
             case _:
-                pass
+                return [f"{path}: expected any scalar, got &{{{printed(value)}}}"]
     return []
 
 

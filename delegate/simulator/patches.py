@@ -1,15 +1,61 @@
-"""Merge patch (RFC 7396), JSON patch (RFC 6902) and strategic merge patch, on values.
+"""Merge patch (RFC 7396) and JSON patch (RFC 6902), on values: from the body of a request to the patched value.
 
-None of them changes its arguments; the result may share parts with them.
+Neither changes its arguments; the result may share parts with them.
 """
 
+import json
 from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
-from delegate.simulator.schemas import ANY, FieldType
+from delegate.simulator.decoding import json_type
 
 MOST_OPERATIONS = 10_000
+
+
+def read(data: bytes, kind: str) -> Any:
+    """The patch in a body; raises a 400 in Go's words. `kind` is its media type."""
+    strategic = kind == "application/strategic-merge-patch+json"
+    prefix = "" if strategic else "error decoding patch: "
+    try:
+        patch = json.loads(data)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise statuses.bad_request(prefix + syntax_error(error)) from None
+    wanted = "map[string]interface {}"
+    if kind == "application/json-patch+json":
+        if patch is None:
+            return []
+        if isinstance(patch, list) and all(isinstance(item, dict) for item in patch):
+            return patch
+        wrong = next((item for item in patch if not isinstance(item, dict)), None) if isinstance(patch, list) else patch
+        wanted = "handlers.jsonPatchOp" if isinstance(patch, list) else "[]handlers.jsonPatchOp"
+    elif isinstance(patch, dict):
+        return patch
+    elif patch is None:
+        if strategic:
+            return {}
+        raise statuses.bad_request("Invalid JSON Patch")
+    else:
+        wrong = patch
+    raise statuses.bad_request(f"{prefix}json: cannot unmarshal {json_type(wrong)} into Go value of type {wanted}")
+
+
+def syntax_error(error: ValueError | RecursionError) -> str:
+    """What Go says of a text that is no JSON, as far as Python's decoder tells."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "exceeded max depth" if isinstance(error, RecursionError) else "invalid UTF-8"
+    rest = error.doc[error.pos :].lstrip()
+    if not rest or error.msg.startswith("Unterminated"):
+        return "unexpected end of JSON input"
+    places = {
+        "Expecting value": "looking for beginning of value",
+        "Expecting property name": "looking for beginning of object key string",
+        "Expecting ':'": "after object key",
+        "Expecting ','": "after object key:value pair",
+        "Extra data": "after top-level value",
+    }
+    where = next((place for start, place in places.items() if error.msg.startswith(start)), "looking for beginning of value")
+    return f"invalid character '{rest[0]}' {where}"
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -28,10 +74,8 @@ class _FailedError(Exception):
     """A JSON patch operation that could not be done."""
 
 
-def json_patch(target: JsonObject, operations: Any) -> JsonObject:
-    """Raises a 400 for what is no JSON patch, and a bare 422 for one that fails, as the server does."""
-    if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
-        raise statuses.bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+def json_patch(target: JsonObject, operations: list[JsonObject]) -> JsonObject:
+    """Raises a bare 422 for a patch that fails, as the server does. The operations are objects."""
     if len(operations) > MOST_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
         raise statuses.StatusError(413, message, reason="RequestEntityTooLarge", details={})
@@ -43,7 +87,7 @@ def json_patch(target: JsonObject, operations: Any) -> JsonObject:
         message = "the server rejected our request due to an error in our request"
         raise statuses.StatusError(422, message, reason="Invalid", details={}) from None
     if not isinstance(out, dict):
-        raise statuses.bad_request("the patched object is no object")
+        raise statuses.bad_request(f"json: cannot unmarshal {json_type(out)} into Go value of type map[string]interface {{}}")
     return out
 
 
@@ -124,109 +168,3 @@ def _drop(document: Any, path: list[str]) -> Any:
         return {**document, key: _drop(document[key], rest)}
     document[key]  # a missing member is an error
     return {name: value for name, value in document.items() if name != key}
-
-
-DIRECTIVE = "$patch"
-RETAIN = "$retainKeys"
-ORDER = "$setElementOrder/"
-DELETE = "$deleteFromPrimitiveList/"
-
-
-def strategic_patch(target: Any, patch: JsonObject, type_: FieldType) -> JsonObject:
-    """Strategic merge by the patch strategies of the kind's schema; raises a 400 for directives that make no sense."""
-    return _strategic_map(target if isinstance(target, dict) else {}, patch, type_)
-
-
-def _strategic_map(target: JsonObject, patch: JsonObject, type_: FieldType) -> JsonObject:
-    directive = patch.get(DIRECTIVE)
-    if directive == "replace":
-        return {key: value for key, value in patch.items() if key != DIRECTIVE}
-    if directive == "delete":
-        return {}
-    if directive not in (None, "merge"):
-        raise statuses.bad_request(f"Unknown patch type found: {directive}")
-    out = dict(target)
-    retained = patch.get(RETAIN)
-    if retained is not None:
-        out = {key: value for key, value in out.items() if key in retained}
-    orders = {key.removeprefix(ORDER): value for key, value in patch.items() if key.startswith(ORDER)}
-    for key, value in patch.items():
-        if key in (DIRECTIVE, RETAIN) or key.startswith(ORDER):
-            continue
-        if key.startswith(DELETE):
-            name = key.removeprefix(DELETE)
-            if name in out:
-                out[name] = [item for item in out[name] if item not in value]
-            continue
-        if value is None:
-            out.pop(key, None)
-            continue
-        below = type_.fields.get(key) or type_.element or ANY
-        out[key] = _strategic_value(out.get(key), value, below, type_.patches.get(key), orders.pop(key, None))
-    for key, order in orders.items():
-        strategy = type_.patches.get(key, ("", ""))
-        if isinstance(out.get(key), list):
-            out[key] = _in_order(out[key], [], order, out[key], strategy[1])
-    return out
-
-
-def _strategic_value(before: Any, value: Any, type_: FieldType, strategy: tuple[str, str] | None, order: Any) -> Any:
-    if isinstance(value, dict):
-        if strategy and "replace" in strategy[0].split(","):
-            return value
-        return _strategic_map(before if isinstance(before, dict) else {}, value, type_)
-    if isinstance(value, list):
-        merges = bool(strategy) and "merge" in (strategy or ("", ""))[0].split(",")
-        if not merges or any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" for item in value):
-            return [item for item in value if not (isinstance(item, dict) and item.get(DIRECTIVE) == "replace")]
-        key = (strategy or ("", ""))[1]
-        before = before if isinstance(before, list) else []
-        return _strategic_list(before, value, type_.element or ANY, key, order)
-    return value
-
-
-def _strategic_list(before: list[Any], patch: list[Any], element: FieldType, key: str, order: Any) -> list[Any]:
-    deleted = [item.get(key) for item in patch if isinstance(item, dict) and item.get(DIRECTIVE) == "delete"]
-    wanted = [item for item in patch if not (isinstance(item, dict) and item.get(DIRECTIVE) == "delete")]
-    if not key:
-        merged = [*before, *(item for item in wanted if item not in before)]
-        return _in_order(merged, wanted, order if order is not None else wanted, before, key)
-    merged = [item for item in before if item.get(key) not in deleted]
-    for item in wanted:
-        if key not in item:
-            raise statuses.bad_request(f"map: {item} does not contain declared merge key: {key}")
-        at = next((index for index, held in enumerate(merged) if held.get(key) == item[key]), None)
-        if at is None:
-            merged.append(_strategic_map({}, item, element))
-        else:
-            merged[at] = _strategic_map(merged[at], item, element)
-    return _in_order(merged, wanted, order if order is not None else wanted, before, key)
-
-
-def _in_order(merged: list[Any], wanted: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
-    """The patch's order for what it names, the server's order for the rest, interleaved by the server's order."""
-
-    def name(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
-
-    ordered = [name(item) for item in order]
-    places = {name(item): index for index, item in enumerate(server) if not isinstance(name(item), dict | list)}
-    named = [item for item in merged if name(item) in ordered]
-    named.sort(key=lambda item: ordered.index(name(item)))
-    rest = [item for item in merged if name(item) not in ordered]
-    out: list[Any] = []
-    at_rest = at_named = 0
-    while at_rest < len(rest) or at_named < len(named):
-        if at_named >= len(named):
-            out.append(rest[at_rest])
-            at_rest += 1
-            continue
-        if at_rest < len(rest):
-            one, two = places.get(name(rest[at_rest])), places.get(name(named[at_named]))
-            if one is not None and two is not None and one < two:
-                out.append(rest[at_rest])
-                at_rest += 1
-                continue
-        out.append(named[at_named])
-        at_named += 1
-    return out

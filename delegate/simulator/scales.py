@@ -9,7 +9,7 @@ from delegate.simulator.ownership import Entry, Manager, Managers
 from delegate.simulator.selectors import shown_selector
 from delegate.simulator.store import Stored
 from delegate.simulator.storing import Outcome
-from delegate.simulator.writes import JSON_PATCH, Write, as_version
+from delegate.simulator.writes import APPLIED, JSON_PATCH, Write, as_version
 
 
 def _paths(resource: Resource) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -63,7 +63,7 @@ def write_scale(write: Write, scale: JsonObject, *, applied: bool) -> Outcome:
     if changed or applied:
         managers = _moved(write, managers, applied=applied, changed=changed)
     _put(body, path, replicas)
-    outcome = storing.update(write, live, write.decode(body, report=False), ownership.write(managers))
+    outcome = storing.update(write, live, write.decode(body, APPLIED), ownership.write(managers))
     return Outcome(scale_of(resource, outcome.body), warnings=write.warnings, stored=outcome.stored)
 
 

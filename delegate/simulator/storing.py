@@ -101,7 +101,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
     """Stores a changed object: preconditions, strategy, validation, and removal where the last finalizer went."""
     registry, resource = write.registry, write.resource
     old = _old(live, resource)
-    _check_preconditions(resource, live, body["metadata"])
+    _check_preconditions(write, live, body["metadata"])
     body["metadata"] = _kept_metadata(old["metadata"], body["metadata"], managed)
     if write.options.subresource == "status":
         body = strategies.prepare_status_update(resource, body, old)
@@ -110,13 +110,13 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         immutability.keep(resource, body, old)
         admission.admit_update(registry, resource, body)
     causes = metadata_rules.validate_update(body, old)
-    causes += immutability.check(resource, body, old, write.options.subresource)
-    causes = causes or objects.validate(resource, body)
+    fixed, valid = immutability.check(resource, body, old, write.options.subresource), objects.validate(resource, body)
+    causes += fixed + valid if immutability.comes_first(resource) else valid + fixed
     if causes:
         raise statuses.invalid(resource.kind, resource.group, live.name, causes)
     if write.options.subresource != "status":
         _allocate(write, body)
-        if body["metadata"].get("generation") != old["metadata"].get("generation"):
+        if resource.kind == "Secret" or body["metadata"].get("generation") != old["metadata"].get("generation"):
             write.warnings += warnings(resource, body)
         write.warnings += admission.validate(registry, resource, "UPDATE", body)
     if body == old:
@@ -134,11 +134,15 @@ def _old(live: Stored, resource: "Resource") -> JsonObject:
     return live.body if resource.version == resource.storage_version else conversion.convert(live.body, resource)
 
 
-def _check_preconditions(resource: "Resource", live: Stored, metadata: JsonObject) -> None:
+def _check_preconditions(write: "Write", live: Stored, metadata: JsonObject) -> None:
+    resource = write.resource
     wanted = metadata.get("resourceVersion")
     if wanted and wanted != str(live.version):
         raise statuses.modified(resource.plural, resource.group, live.name)
     if metadata.get("uid", live.uid) != live.uid:
+        if write.patched:
+            cause = statuses.invalid_value("metadata.uid", metadata["uid"], immutability.IMMUTABLE)
+            raise statuses.invalid(resource.kind, resource.group, live.name, [cause])
         why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {live.uid}"
         raise statuses.conflict(resource.plural, resource.group, live.name, why)
 

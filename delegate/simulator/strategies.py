@@ -37,6 +37,22 @@ WITH_GENERATION = {
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
 }
+_CONDITIONAL = {
+    ("policy", "PodDisruptionBudget"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("coordination.k8s.io", "Lease"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+}
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 PVC_FINALIZER = "kubernetes.io/pvc-protection"
 PV_FINALIZER = "kubernetes.io/pv-protection"
@@ -51,6 +67,11 @@ def has_generation(resource: Resource) -> bool:
     return resource.custom or (resource.group, resource.kind) in WITH_GENERATION
 
 
+def needs_version(resource: Resource) -> bool:
+    """Whether a PUT has to say which version it replaces."""
+    return resource.custom or (resource.group, resource.kind) in _CONDITIONAL
+
+
 def _spec_of(resource: Resource, body: JsonObject) -> Any:
     """The part whose changes count as a new generation."""
     if resource.custom:
@@ -59,6 +80,8 @@ def _spec_of(resource: Resource, body: JsonObject) -> Any:
             for key, value in body.items()
             if key not in ("metadata", "apiVersion", "kind") and not (key == "status" and has_status(resource))
         }
+    if resource.kind == "PriorityClass":
+        return None
     if resource.kind == "Deployment":
         return body.get("spec"), body["metadata"].get("annotations")
     if "spec" in body:

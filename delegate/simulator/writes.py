@@ -3,12 +3,24 @@
 What then happens to the object until it is stored is in `storing`.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import conversion, customs, decoding, fieldsets, merging, ownership, patches, statuses, storing, strategies
+from delegate.simulator import (
+    conversion,
+    customs,
+    decoding,
+    fieldsets,
+    merging,
+    ownership,
+    patches,
+    statuses,
+    storing,
+    strategic,
+    strategies,
+)
 from delegate.simulator.defaults import apply_defaults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Manager, Managers
@@ -20,6 +32,17 @@ APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How a body came to be: sent, or made from what is shown as `patch`; `form` says which of Go's readers reads it."""
+
+    form: Literal["decoded", "converted"] = "decoded"
+    patch: str = ""
+
+
+SENT = Reading()
+APPLIED = Reading("converted", "apply")
 
 
 class Write:
@@ -39,6 +62,7 @@ class Write:
             custom=resource.custom,
         )
         self.warnings: list[str] = []
+        self.patched = False
 
     def create(self, body: JsonObject) -> Outcome:
         """POST."""
@@ -56,25 +80,27 @@ class Write:
         decoded = self.decode(body)
         self._check_name(decoded)
         live = self.live()
-        if self.resource.custom and not decoded["metadata"].get("resourceVersion"):
+        if strategies.needs_version(self.resource) and not decoded["metadata"].get("resourceVersion"):
             cause = statuses.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise statuses.invalid(self.resource.kind, self.resource.group, self.name, [cause])
+            raise statuses.invalid(self.resource.plural, self.resource.group, self.name, [cause])
         return self.overwrite(live, decoded)
 
     def patch(self, kind: str, patch: Any) -> Outcome:
         """PATCH of the three kinds that need an existing object."""
         live = self.live()
+        self.patched = True
         current = as_version(live, self.resource)
         if kind == JSON_PATCH:
             patched = patches.json_patch(current, patch)
-        elif not isinstance(patch, dict):
-            raise statuses.bad_request("error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}")
         elif kind == MERGE_PATCH:
             patched = patches.merge_patch(current, patch)
         else:
-            patched = patches.strategic_patch(current, patch, self.resource.type)
-        self._check_identity(patched)
-        decoded = self.decode(msgspec.json.decode(msgspec.json.encode(patched)))
+            patched = strategic.strategic_patch(current, patch, self.resource.type)
+        shown = merging.printed(patch) if kind == STRATEGIC_PATCH else _shown(patched)
+        reading = Reading("converted" if kind == STRATEGIC_PATCH else "decoded", shown)
+        if (patched.get("apiVersion"), patched.get("kind")) != (self.resource.api_version, self.resource.kind):
+            raise self._undecodable(patched, _unregistered(patched), reading)
+        decoded = self.decode(msgspec.json.decode(msgspec.json.encode(patched)), reading)
         self._check_name(decoded)
         return self.overwrite(live, decoded)
 
@@ -97,7 +123,7 @@ class Write:
             if managed == (current["metadata"].get("managedFields") or []):
                 return Outcome(current, stored=live)
             merged = current
-        decoded = self.decode(merged, report=False)
+        decoded = self.decode(merged, APPLIED)
         self._check_name(decoded)
         return storing.update(self, live, decoded, managed)
 
@@ -124,52 +150,55 @@ class Write:
         except merging.TypingError:
             return {}
 
-    def decode(self, body: JsonObject, *, report: bool = True) -> JsonObject:
+    def decode(self, body: JsonObject, reading: Reading = SENT) -> JsonObject:
         """The object as the server holds it: unknown fields dropped (warned of, or refused when strict), defaults filled in."""
         resource = self.resource
         unknown: list[str] = []
+        try:
+            decoded = self._decode(body, unknown, converted=reading.form == "converted")
+        except decoding.UndecodableError as error:
+            raise self._undecodable(body, error.converted if reading.form == "converted" else str(error), reading) from None
+        if resource.definition is None:
+            apply_defaults(resource.group, resource.kind, decoded)
+        if unknown and reading is not APPLIED:
+            self._report(unknown, reading)
+        return decoded
+
+    def _decode(self, body: JsonObject, unknown: list[str], *, converted: bool) -> JsonObject:
+        resource = self.resource
         if not isinstance(body.get("metadata", {}), dict | None):
             got = decoding.json_type(body["metadata"])
             why = f"json: cannot unmarshal {got} into Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
-            raise decoding.refused(body, resource.version, why)
-        try:
-            decoded = self._decode(body, unknown, applied=not report)
-        except decoding.RefusedValueError as error:
-            raise self._refused_value(body, error, applied=not report) from None
-        if resource.definition is None:
-            apply_defaults(resource.group, resource.kind, decoded)
-        if unknown and report:
-            self._report(unknown)
-        return decoded
-
-    def _decode(self, body: JsonObject, unknown: list[str], *, applied: bool) -> JsonObject:
-        resource = self.resource
+            raise decoding.UndecodableError(why)
         if resource.definition is not None:
             return _decode_custom(resource, body, unknown)
-        if applied:
-            decoded = decoding.decode_applied(body, resource.type, unknown)
-        else:
-            decoded = decoding.decode(body, resource.type, resource.version, unknown)
+        decoded = (decoding.convert if converted else decoding.decode)(body, resource.type, unknown)
         decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
         if (resource.group, resource.kind) == ("", "Secret"):
             strategies.move_string_data(decoded)
         return decoded
 
-    def _refused_value(self, body: JsonObject, error: decoding.RefusedValueError, *, applied: bool) -> statuses.StatusError:
-        if not applied:
-            return decoding.refused(body, self.resource.version, str(error))
+    def _undecodable(self, body: JsonObject, why: str, reading: Reading) -> statuses.StatusError:
+        """400 for what was sent, 422 for what a patch made, 500 for what an apply made."""
+        if reading is SENT:
+            return self._unreadable(body, why)
+        if reading is not APPLIED:
+            return statuses.invalid("", "", "", [statuses.invalid_value("patch", reading.patch, why)])
         kind = f"{self.resource.group}/{self.resource.version}, Kind={self.resource.kind}"
         place = (body.get("metadata") or {}).get("namespace", "")
-        why = f"error decoding from json: {error}" if error.from_json else str(error)
         return statuses.internal(
             f"failed to convert new object ({place}/{self.name}; {kind}) to proper version: "
             f"unable to convert unstructured object to {kind}: {why}"
         )
 
-    def _report(self, unknown: list[str]) -> None:
+    def _unreadable(self, body: JsonObject, why: str) -> statuses.StatusError:
+        kind = body.get("kind", "")
+        return statuses.bad_request(f'{kind} in version "{self.resource.version}" cannot be handled as a {kind}: {why}')
+
+    def _report(self, unknown: list[str], reading: Reading) -> None:
         if self.options.validation == "Strict":
             named = ", ".join(f'unknown field "{field}"' for field in unknown)
-            raise decoding.refused({"kind": self.resource.kind}, self.resource.version, f"strict decoding error: {named}")
+            raise self._undecodable({"kind": self.resource.kind}, f"strict decoding error: {named}", reading)
         if self.options.validation == "Warn":
             self.warnings += [f'unknown field "{field}"' for field in unknown]
 
@@ -179,7 +208,7 @@ class Write:
         if version and version != wanted:
             raise statuses.bad_request(f"the API version in the data ({version}) does not match the expected API version ({wanted})")
         if kind and kind != self.resource.kind:
-            raise decoding.refused(body, self.resource.version, f'no kind "{kind}" is registered for version "{wanted}"')
+            raise self._unreadable(body, f'no kind "{kind}" is registered for version "{wanted}"')
 
     def _check_name(self, body: JsonObject) -> None:
         metadata = body.get("metadata") or {}
@@ -231,12 +260,21 @@ class Write:
         if self.options.subresource:
             raise statuses.not_found(self.resource.plural, self.resource.group, self.name)
         merged, managers = self._merged(None, config, {})
-        decoded = self.decode(merged or {}, report=False)
+        decoded = self.decode(merged or {}, APPLIED)
         self._check_name(config)
         # Unlike POST, an apply that creates may name a resourceVersion: it only matters where there is an object.
         decoded["metadata"].pop("resourceVersion", None)
         managed = ownership.write({key: entry for key, entry in managers.items() if entry.fields})
         return storing.insert(self, decoded, managed)
+
+
+def _unregistered(body: JsonObject) -> str:
+    version, kind = body.get("apiVersion", ""), body.get("kind", "")
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _shown(patched: JsonObject) -> str:
+    return msgspec.json.encode(dict(sorted(patched.items()))).decode()
 
 
 def _without_identity(body: JsonObject) -> JsonObject:
@@ -246,7 +284,7 @@ def _without_identity(body: JsonObject) -> JsonObject:
 def _decode_custom(resource: Resource, body: JsonObject, unknown: list[str]) -> JsonObject:
     assert resource.definition is not None
     schema = resource.definition.schema
-    metadata = decoding.decode(body.get("metadata") or {}, resource.type.fields["metadata"], resource.version, unknown)
+    metadata = decoding.decode(body.get("metadata") or {}, resource.type.fields["metadata"], unknown)
     decoded = customs.prune({key: value for key, value in body.items() if key != "metadata"}, schema, unknown)
     decoded = msgspec.json.decode(msgspec.json.encode(decoded))
     filled: JsonObject = customs.fill_defaults(decoded, schema)

@@ -54,8 +54,9 @@ def _reference(reference: JsonObject, path: str, version: str = "") -> list[Caus
     for key in ("kind", "name"):
         value = reference.get(key, "")
         causes += named(f"{path}.{key}", value, path_segment) if value else [statuses.required(f"{path}.{key}")]
-    if version and not reference.get("apiVersion"):
-        causes.append(statuses.invalid_value(f"{path}.{version}", "", "apiVersion must specify API group"))
+    given = reference.get("apiVersion", "")
+    if version and "/" not in given and reference.get("kind") != "ReplicationController":
+        causes.append(statuses.invalid_value(f"{path}.{version}", given, "apiVersion must specify API group"))
     return causes
 
 

@@ -100,7 +100,8 @@ def _rule(rule: JsonObject, path: str) -> list[Cause]:
     resources = rule.get("resources") or []
     if not resources:
         causes.append(statuses.required(f"{path}.resources"))
-    elif "*/*" in resources and len(resources) > 1:
+    causes += [statuses.required(f"{path}.resources[{index}]") for index, item in enumerate(resources) if not item]
+    if "*/*" in resources and len(resources) > 1:
         causes.append(statuses.invalid_value(f"{path}.resources", resources, "if '*/*' is present, must not specify other resources"))
     elif "*" in resources and any("/" not in item for item in resources if item != "*"):
         text = "if '*' is present, must not specify other resources without subresources"
@@ -147,7 +148,7 @@ def _reviews(versions: Any, path: str) -> list[Cause]:
             causes.append(statuses.invalid_value(f"{path}[{index}]", version, "duplicate version"))
             continue
         causes += [statuses.invalid_value(f"{path}[{index}]", version, text) for text in label_1035(version)]
-    if not causes and not set(versions) & set(_REVIEWS):
+    if not set(versions) & set(_REVIEWS):
         causes.append(statuses.invalid_value(path, list(versions), "must include at least one of v1, v1beta1"))
     return causes
 

@@ -111,9 +111,10 @@ def _term(term: JsonObject, path: str) -> list[Cause]:
     causes = selector_causes(term.get("labelSelector"), f"{path}.labelSelector") if term.get("labelSelector") is not None else []
     if term.get("namespaceSelector") is not None:
         causes += selector_causes(term["namespaceSelector"], f"{path}.namespaceSelector")
-    if not term.get("topologyKey"):
+    key = term.get("topologyKey", "")
+    if not key:
         causes.append(statuses.required(f"{path}.topologyKey", "can not be empty"))
-    return causes
+    return causes + [statuses.invalid_value(f"{path}.topologyKey", key, text) for text in qualified(key)]
 
 
 def spreading(given: Any, path: str) -> list[Cause]:

@@ -224,7 +224,7 @@ def _volume(body: JsonObject) -> list[Cause]:
     if not capacity:
         causes.append(statuses.required("spec.capacity"))
     if list(capacity or ()) != ["storage"]:
-        causes.append(statuses.unsupported("spec.capacity", capacity or None, ("storage",)))
+        causes.append(statuses.unsupported("spec.capacity", dict(sorted(capacity.items())) if capacity else None, ("storage",)))
     for name, amount in (capacity or {}).items():
         if quantities.parse(amount) <= 0:
             causes.append(statuses.invalid_value(f"spec.capacity[{name}]", amount, "must be greater than zero"))

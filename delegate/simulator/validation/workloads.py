@@ -21,7 +21,7 @@ def labels_of(template: Any) -> JsonObject:
 
 
 def mismatch(labels: JsonObject) -> Cause:
-    return statuses.invalid_value("spec.template.metadata.labels", labels or None, MISMATCH)
+    return statuses.invalid_value("spec.template.metadata.labels", dict(sorted(labels.items())) or None, MISMATCH)
 
 
 def _selector(spec: JsonObject, kind: str) -> list[Cause]:
