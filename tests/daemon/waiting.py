@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], object], *, within: float = 10.0, every: float = 0.01) -> None:
+async def eventually(condition: Callable[[], object], *, within: float = 20.0, every: float = 0.01) -> None:
     """Returns once the condition holds; AssertionError names it when it does not in time."""
     try:
         async with asyncio.timeout(within):
