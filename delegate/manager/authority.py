@@ -10,7 +10,7 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -41,13 +41,14 @@ _SERVER_BACKDATED = dt.timedelta(hours=1)
 
 
 class Authority:
-    """Signs for this manager. `now` is the machine's clock, as handshakes are judged by it."""
+    """Signs for this manager. `now` is the machine's clock, as handshakes are judged by it. `on_change` is told of another authority."""
 
     def __init__(self, database: Database, now: Clock, rules: CertificateRules, known: Sequence[StoredAuthority]) -> None:
         self.rules = rules
         self.now = now
         self._database = database
         self._known = tuple(known)
+        self.on_change: Callable[[], None] = lambda: None
 
     @classmethod
     async def open(cls, database: Database, now: Clock, rules: CertificateRules) -> "Authority":
@@ -82,7 +83,11 @@ class Authority:
 
     async def follow(self) -> None:
         """Takes over what another manager may have announced."""
-        self._known = tuple(await self._database.read(authorities.list_authorities))
+        known = tuple(await self._database.read(authorities.list_authorities))
+        changed = [each.id for each in known] != [each.id for each in self._known]
+        self._known = known
+        if changed:
+            self.on_change()
 
     async def tidy(self) -> None:
         """Forgets certificates that are good for nothing any more."""

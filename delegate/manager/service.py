@@ -179,6 +179,7 @@ class Manager:
         key = await database.write(find_or_make_key)
         self._authority = await Authority.open(database, self._given_clock or time.time, self._rules)
         self._tls = self._open_tls()
+        self._authority.on_change = self._follow_authority
         await self._ensure_admin(database)
         services = Services(
             database=database,
@@ -225,6 +226,11 @@ class Manager:
             names=own_names(self._listen.host, self._tls_names),
             outside=self._client_authorities,
         )
+
+    def _follow_authority(self) -> None:
+        write_authorities(self._state_dir, self._authority.bundle())
+        if self._tls is not None:
+            self._tls.refresh()
 
     def _apply(self, effects: Effects) -> None:
         for kind, outcome in effects.finished:
