@@ -200,7 +200,8 @@ class Handlers:
             return answers.of_body(scales.scale_of(resource, writes.as_version(stored, resource)))
         if form is reads.WHOLE:
             return answers.of_bytes(reads.raw_object(stored, resource))
-        return answers.of_body(reads.shaped(writes.as_version(stored, resource), resource, form, self.registry.now()))
+        body, include = writes.as_version(stored, resource), request.query.get("includeObject", "")
+        return answers.of_body(reads.shaped(body, resource, form, self.registry.now(), include))
 
     async def _watch(
         self, request: web.BaseRequest, info: RequestInfo, resource: Resource, form: Form, fault: faults.Fault | None

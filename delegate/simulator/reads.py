@@ -87,12 +87,12 @@ def partial(body: JsonObject, version: str = "v1") -> JsonObject:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
 
 
-def shaped(body: JsonObject, resource: Resource, form: Form, now: str) -> Any:
+def shaped(body: JsonObject, resource: Resource, form: Form, now: str, include: str = "") -> Any:
     """One object in the wanted form."""
     if form.partial:
         return partial(body, form.version)
     if form.table:
-        return tables.table_of(resource, [body], body["metadata"].get("resourceVersion", ""), now)
+        return tables.table_of(resource, [body], body["metadata"].get("resourceVersion", ""), now, include)
     return body
 
 
@@ -125,7 +125,7 @@ class Lists:
             if selection.everything:
                 metadata["remainingItemCount"] = len(items) - limit
             items = items[:limit]
-        return self._encode(resource, items, metadata, form)
+        return self._encode(resource, items, metadata, form, query.get("includeObject", ""))
 
     def _select(self, resource: Resource, namespace: str | None, selection: Selection) -> list[Stored]:
         table = self._registry.store.table(resource.storage)
@@ -166,10 +166,10 @@ class Lists:
             )
         return found
 
-    def _encode(self, resource: Resource, items: list[Stored], metadata: JsonObject, form: Form) -> bytes:
+    def _encode(self, resource: Resource, items: list[Stored], metadata: JsonObject, form: Form, include: str = "") -> bytes:
         if form.table:
             bodies = [writes.as_version(item, resource) for item in items]
-            made = tables.table_of(resource, bodies, metadata["resourceVersion"], self._registry.now())
+            made = tables.table_of(resource, bodies, metadata["resourceVersion"], self._registry.now(), include)
             made["metadata"] = metadata
             return msgspec.json.encode(made)
         if form.partial:

@@ -69,3 +69,35 @@ def _written(text: str, numbers: dict[str, int], fraction: int | None, zone: str
 
 def _cannot(text: str, layout: str, rest: str, chunk: str) -> str:
     return f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{chunk}"'
+
+
+def elapsed(since: str | None, now: str) -> str:
+    """How long ago, as kubectl shows ages: `42s`, `3m5s`, `7h12m`, `5d`."""
+    if not since:
+        return "<unknown>"
+    return span(int((_moment(now) - _moment(since)).total_seconds()))
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def span(seconds: int) -> str:
+    """A duration as apimachinery's `HumanDuration` shows it."""
+    if seconds < -1:
+        return "<invalid>"
+    minutes, hours = max(seconds, 0) // 60, max(seconds, 0) // 3600
+    days = hours // 24
+    parts = (
+        (seconds < 120, max(seconds, 0), "s", 0, ""),
+        (minutes < 10, minutes, "m", seconds % 60, "s"),
+        (minutes < 180, minutes, "m", 0, ""),
+        (hours < 8, hours, "h", minutes % 60, "m"),
+        (hours < 48, hours, "h", 0, ""),
+        (days < 8, days, "d", hours % 24, "h"),
+        (days < 730, days, "d", 0, ""),
+        (days < 2920, days // 365, "y", days % 365, "d"),
+        (True, days // 365, "y", 0, ""),
+    )
+    _, whole, unit, rest, smaller = next(part for part in parts if part[0])
+    return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"

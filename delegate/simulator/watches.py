@@ -25,6 +25,7 @@ class Watch:
         self._resource = resource
         self._namespace = namespace
         self._form = form
+        self._include = query.get("includeObject", "")
         self._selection = selection_of(resource, query)
         self._bookmarks = truthy(query.get("allowWatchBookmarks"))
         self._initial_end = truthy(query.get("sendInitialEvents"))
@@ -119,7 +120,8 @@ class Watch:
             raw = msgspec.json.encode(partial(writes.as_version(stored, self._resource), self._form.version))
         elif self._form.table:
             body = writes.as_version(stored, self._resource)
-            raw = msgspec.json.encode(tables.table_of(self._resource, [body], str(stored.version), self._registry.now()))
+            made = tables.table_of(self._resource, [body], str(stored.version), self._registry.now(), self._include)
+            raw = msgspec.json.encode(made)
         else:
             raw = raw_object(stored, self._resource)
         return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
