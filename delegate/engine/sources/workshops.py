@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from delegate.engine.sources.caches import RenderCache
-from delegate.engine.sources.helm.charts import FetchChart, fetch_nothing
+from delegate.engine.sources.dependencies import FetchChart, fetch_nothing
 from delegate.engine.sources.jails.running import Jail
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.files import Loaded, SourceFile

@@ -1,9 +1,10 @@
 """What a chart says about itself: its name, and the charts that it depends on. Pure."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
+from delegate.engine.sources.dependencies import Dependency
 from delegate.engine.sources.errors import ChartError
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.documents import Document, as_object
@@ -14,29 +15,6 @@ from delegate.model.resources import JsonObject
 CHART_FILE = "Chart.yaml"
 VALUES_FILE = "values.yaml"
 DEPENDENCY_FILES = ("requirements.yaml", "requirements.lock", "Chart.lock")
-
-
-class Dependency(msgspec.Struct, frozen=True):
-    """A chart that another one needs. `version` is a range, or with a lock file the version that was chosen.
-
-    `line` is where the chart's file says so.
-    """
-
-    name: str
-    version: str = ""
-    repository: str = ""
-    alias: str = ""
-    line: int = 0
-
-
-FetchChart = Callable[[Dependency], Awaitable[SourceFile | None]]
-"""Brings a dependency as a packed chart, or None where its repository is none of those that are configured."""
-
-
-async def fetch_nothing(dependency: Dependency) -> SourceFile | None:
-    """Where no repository is configured."""
-    del dependency
-    return None
 
 
 class Chart(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Generic, NamedTuple
 from urllib.parse import urlsplit
 
+from delegate.engine.sources.dependencies import Dependency, FetchChart
 from delegate.engine.sources.errors import (
     ChartDependencyError,
     ChartError,
@@ -19,7 +20,7 @@ from delegate.engine.sources.errors import (
     PathNotFoundError,
 )
 from delegate.engine.sources.exporting import Export
-from delegate.engine.sources.helm.charts import CHART_FILE, DEPENDENCY_FILES, Chart, Dependency, FetchChart, read_chart
+from delegate.engine.sources.helm.charts import CHART_FILE, DEPENDENCY_FILES, Chart, read_chart
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.files import SourceFile
 from delegate.engine.sources.searching import absent_submodule, find_start
