@@ -98,7 +98,7 @@ def read_json(data: bytes) -> Any:
 
 def read_yaml(data: bytes) -> Any:
     try:
-        return yaml.load(data, Loader=_Loader)  # noqa: S506  # a safe loader of our own
+        return yaml.load(data, Loader=YamlLoader)  # noqa: S506  # a safe loader of our own
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = max(mark.line if mark is not None else 1, 1)
@@ -107,11 +107,11 @@ def read_yaml(data: bytes) -> Any:
         raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
 
 
-class _Loader(yaml.CSafeLoader):
+class YamlLoader(yaml.CSafeLoader):
     """YAML as it converts to JSON: no timestamps, no binary."""
 
 
-_Loader.yaml_implicit_resolvers = {
+YamlLoader.yaml_implicit_resolvers = {
     key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for key, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }

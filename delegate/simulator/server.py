@@ -2,6 +2,7 @@
 
 import base64
 import secrets
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +10,7 @@ import yaml
 from aiohttp import web
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import bootstrap
+from delegate.simulator import bootstrap, seeds, snapshots
 from delegate.simulator.authorization import User, administrator, plain_user
 from delegate.simulator.certificates import make_certificate
 from delegate.simulator.clocks import accelerated
@@ -26,7 +27,8 @@ class Simulator:
     """A cluster in this process. Ready when entered; gone when left.
 
     `url` is its address; `requests` counts what was asked; `faults` makes it misbehave; `speed` is how fast its controllers' time runs
-    (10 is ten times as fast). `tls` serves https, by an authority of its own that only its kubeconfigs trust.
+    (10 is ten times as fast). `tls` serves https, by an authority of its own that only its kubeconfigs trust. `seed` is a directory of
+    manifests to start with; `snapshot` a file that the cluster goes on from, where there is one, and that it leaves its state in.
     """
 
     def __init__(
@@ -38,7 +40,11 @@ class Simulator:
         speed: float = 1.0,
         host: str = "127.0.0.1",
         tls: bool = False,
+        seed: Path | None = None,
+        snapshot: Path | None = None,
     ) -> None:
+        self._seed = seed
+        self._snapshot = snapshot
         self._host = host
         self._certificate = make_certificate(host) if tls else None
         self._port = port
@@ -63,21 +69,42 @@ class Simulator:
         return self._handlers.faults
 
     async def __aenter__(self) -> Self:
+        held = snapshots.read(self._snapshot) if self._snapshot is not None else None
+        if held is not None:
+            snapshots.restore(self.registry, held)
         bootstrap.populate(self.registry)
+        await self.controllers.start()
+        try:
+            if self._seed is not None:
+                await seeds.load(self.registry, self._seed)
+            await self._serve()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def _serve(self) -> None:
         self._runner = web.ServerRunner(web.Server(self._handlers.handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._certificate.context if self._certificate else None)
         await site.start()
         self._port = self._runner.addresses[0][1]
         self.url = f"{'https' if self._certificate else 'http'}://{self._host}:{self._port}"
-        await self.controllers.start()
-        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._close()
+        self.save()
+
+    async def _close(self) -> None:
         await self.controllers.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    def save(self) -> None:
+        """Writes the snapshot file, where there is to be one. Raises `SnapshotError`."""
+        if self._snapshot is not None:
+            snapshots.write(self._snapshot, snapshots.take(self.registry))
 
     def drop_watches(self) -> None:
         """Ends every open watch at its next event."""

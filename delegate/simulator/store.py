@@ -168,6 +168,12 @@ class Store:
             listener(key, change)
         return stored
 
+    def put_back(self, key: StorageKey, change: Change) -> None:
+        """Takes in an object as it was at its version, without anyone being told."""
+        self.table(key).put(change)
+        self._index(key, change)
+        self.version = max(self.version, change.version)
+
     def _index(self, key: StorageKey, change: Change) -> None:
         """Keeps who owns what, and where an object is by its uid."""
         stored, before = change.stored, change.before
