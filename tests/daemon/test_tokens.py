@@ -22,7 +22,7 @@ from tests.daemon.harness import (
 )
 from tests.daemon.waiting import eventually
 from tests.fakes.fault_proxy import Fault, fault_proxy
-from tests.fakes.scripted_manager import answer, problem, scripted_manager, task
+from tests.fakes.scripted_manager import ScriptedManager, answer, problem, scripted_manager, task
 
 
 async def test_a_task_outlives_its_session_token(tmp_path: Path) -> None:
@@ -52,6 +52,11 @@ async def test_a_task_outlives_its_session_token(tmp_path: Path) -> None:
             assert engine.began == [shown["attempts"][0]["id"]]
             proxy.rules.clear()
             await eventually(lambda: running.daemon.conditions.report().unready == (), within=40.0)
+
+
+def released(manager: ScriptedManager) -> set[tuple[str, str]]:
+    """The attempts that were given back so far, and why."""
+    return {(item["attemptId"], item["reason"]) for seen in manager.at(routes.RELEASE) for item in seen.body["attempts"]}
 
 
 async def test_a_newer_manager_spoils_nothing(tmp_path: Path) -> None:
@@ -86,11 +91,10 @@ async def test_a_newer_manager_spoils_nothing(tmp_path: Path) -> None:
                 task("d"),
             )
             await eventually(lambda: set(manager.results) == {"a", "d"})
-            await eventually(lambda: len(manager.at(routes.RELEASE)) >= 1)
+            await eventually(lambda: len(released(manager)) >= 2)
             await eventually(lambda: not manager.commands)
 
-            released = [item for seen in manager.at(routes.RELEASE) for item in seen.body["attempts"]]
-            assert {(item["attemptId"], item["reason"]) for item in released} == {("b", "unsupported"), ("c", "unsupported")}
+            assert released(manager) == {("b", "unsupported"), ("c", "unsupported")}
             assert sorted(engine.began) == ["a", "d"]
             body, _ = running.daemon.metrics.expose()
             assert "harness_delegate_unknown_commands_total 1.0" in body.decode()
