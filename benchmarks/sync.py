@@ -51,7 +51,7 @@ class Sizes:
     rounds: int
 
 
-FULL = Sizes(objects=1000, rounds=3)
+FULL = Sizes(objects=1000, rounds=5)
 QUICK = Sizes(objects=8, rounds=1)
 
 
@@ -264,7 +264,7 @@ def _figures(measured: _Measured, *, real: bool) -> list[Figure]:
         of_samples(BARE, base, "s"),
         against_bare(SORTED),
         against_bare(DRY_RUNS),
-        # The simulated cluster, which stores nothing, dry-runs no faster than it applies: the bound is for a real one.
+        # The simulated cluster stores nothing on disk, so that our own work is most of the time: the bound is for a real one.
         against_bare(FIRST, Target("ratio", at_most=1.3) if real else None, _requests(measured.first[-1])),
         *_split(measured.first, base),
         of_samples("  all of it, to applies by kind", seconds[FIRST], "s", against=SORTED, base=seconds[SORTED]),
