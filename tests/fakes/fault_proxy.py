@@ -118,10 +118,10 @@ class FaultProxy:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # either side went away, or the proxy ends
         finally:
-            self._serving.discard(task)
             writer.close()
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
+            self._serving.discard(task)  # only now: whoever closes the proxy waits for what is still closing
 
     async def close(self) -> None:
         tasks = list(self._serving)
@@ -192,10 +192,10 @@ class FaultProxy:
         except (ConnectionError, asyncio.IncompleteReadError):
             return b""
         finally:
+            writer.close()
             for each in (gone, answer):
                 each.cancel()
             await asyncio.gather(gone, answer, return_exceptions=True)
-            writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
@@ -214,6 +214,7 @@ async def fault_proxy(manager_url: str) -> AsyncIterator[FaultProxy]:
         server.close()
         await _let_connections_begin()
         await proxy.close()
+        await _let_connections_begin()
 
 
 async def _let_connections_begin() -> None:
