@@ -206,7 +206,9 @@ def _without_skipped(annotations: Any) -> dict[str, Any]:
 
 
 def _without_controllers(entries: Any) -> list[Any]:
-    return [entry for entry in entries or [] if entry.get("manager") not in _CONTROLLERS]
+    """In an order that doesn't depend on the second in which each was written, by which the server sorts them."""
+    found = [entry for entry in entries or [] if entry.get("manager") not in _CONTROLLERS]
+    return sorted(found, key=lambda entry: (entry["operation"], entry["manager"], entry.get("subresource", ""), entry["apiVersion"]))
 
 
 def _steady(events: list[Any]) -> list[Any]:
