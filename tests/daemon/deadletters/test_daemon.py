@@ -157,9 +157,10 @@ async def test_a_full_spool_stops_the_taking_of_tasks(tmp_path: Path) -> None:
         async with registered(operator.manager.url, token, tmp_path / "d", DELEGATE_DLQ_MAX_BYTES="1Mi") as running:
             await give(running, "a", "x" * 1_000_000)
 
+            await eventually(lambda: len(running.daemon.conditions.report().unready) == 1)
             status, body = await probe(running)
             assert status == 503
-            [reason] = [each for each in body["reasons"] if each.startswith("spool_full: ")]
+            [reason] = body["reasons"]
             assert reason.startswith(f"spool_full: the dead-letter spool {spool} holds ")
             assert "no bucket is set (DLQ_BUCKET)" in reason
             await eventually(lambda: running.daemon._lanes.poller._blocked_by == reason)
