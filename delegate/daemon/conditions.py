@@ -27,6 +27,7 @@ class Conditions:
         self.outbox_full: Callable[[], str] = lambda: ""
         self.spool_full: Callable[[], str] = lambda: ""
         self.link_faults: Callable[[], str] = lambda: ""
+        self.certificate: Callable[[], str] = lambda: ""
 
     def touch(self) -> None:
         """The manager answered on the control lane."""
@@ -62,7 +63,8 @@ class Conditions:
             reasons.append("the manager has not answered lately" + (f": {faults}" if faults else ""))
         if self.lag_seconds > LAG_LIMIT_SECONDS:
             reasons.append(f"the main loop is {self.lag_seconds:.0f} s late")
-        return reasons + [reason for reason in (self.outbox_full(), self.spool_full(), self.draining, self.outdated) if reason]
+        others = (self.certificate(), self.outbox_full(), self.spool_full(), self.draining, self.outdated)
+        return reasons + [reason for reason in others if reason]
 
 
 class Watchdog:

@@ -14,6 +14,7 @@ import structlog
 
 from delegate import __version__
 from delegate.daemon.announcing import Announcer
+from delegate.daemon.certificates import Certificates
 from delegate.daemon.conditions import Conditions
 from delegate.daemon.connection.control_lane import Condition, ControlHooks, ControlLane
 from delegate.daemon.connection.errors import OutdatedError, RefusalError, RevokedError, TransportError
@@ -23,8 +24,7 @@ from delegate.daemon.connection.progress import ProgressSender
 from delegate.daemon.connection.releases import Releaser
 from delegate.daemon.connection.reporter import Reporter
 from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, Session, SessionHooks, SessionKeeper
-from delegate.daemon.connection.transport import Endpoint, Limits, Transport
-from delegate.daemon.connection.trust import tls_context
+from delegate.daemon.connection.transport import Limits, Transport
 from delegate.daemon.connection.work_lane import Poller
 from delegate.daemon.identity.store import Identity, IdentityStore
 from delegate.daemon.mailroom import Mailroom
@@ -35,7 +35,6 @@ from delegate.engine.tasks.stopping import StopVerdict
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import DeathLimit
 from delegate.foundation.settings.programs import DelegateSettings
-from delegate.foundation.settings.proxies import ProxyRules
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 from delegate.protocol.codec import UndecodableTask
 from delegate.protocol.control import HeldAttempt, LeaseVerdict
@@ -92,10 +91,10 @@ class Lanes:
         pool: WorkerPool,
         outbox: Outbox,
         mailroom: Mailroom,
+        certificates: Certificates,
         conditions: Conditions,
         metrics: DelegateMetrics,
     ) -> None:
-        """Raises AuthoritiesError for authorities that can't be read."""
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._hooks = hooks
@@ -103,20 +102,21 @@ class Lanes:
         self._pool = pool
         self._outbox = outbox
         self._mailroom = mailroom
+        self._certificates = certificates
         self._conditions = conditions
         self._metrics = metrics
         self._counters = LinkCounters(metrics)
         self._cordoned = ""
         self._registered = False
         self._announcer = Announcer(myself.find_clusters, self._introduce_again)
-        endpoint = self._endpoint()
 
         def transport() -> Transport:
-            return Transport(endpoint, limits=rules.limits)
+            return Transport(certificates.endpoint, limits=rules.limits)
 
         control_faults, work_faults = Faults("control", self._counters.count_fault), Faults("work", self._counters.count_fault)
         conditions.link_faults = lambda: control_faults.words or work_faults.words
         self.keeper = self._make_keeper(control_faults)
+        certificates.attach(self.keeper)
         self.control = ControlLane(
             self.keeper,
             self._control_hooks(),
@@ -160,6 +160,8 @@ class Lanes:
             ("progress", self.progress.run),
             ("announcer", self._announcer.run),
             ("adoption", self._adopt_orphans),
+            ("rotator", self._certificates.run),
+            ("authorities", self._certificates.follow_files),
         )
 
     async def deliver_rest(self, until: float) -> None:
@@ -183,22 +185,18 @@ class Lanes:
 
     # Building.
 
-    def _endpoint(self) -> Endpoint:
-        settings = self._settings
-        encrypted = settings.link.url.startswith("https:")
-        return Endpoint(
-            join=settings.link.join,
-            tls=tls_context(settings.network.ssl_cert_file) if encrypted else None,
-            proxy=ProxyRules.from_settings(settings.network).address_for,
-        )
-
     def _make_keeper(self, faults: Faults) -> SessionKeeper:
         identity = self._myself.identity
         return SessionKeeper(
             self._introduction(),
             Credentials(delegate_id=identity.delegate_id, refresh_token=identity.refresh_token),
             SessionHooks(
+                prepare=self._certificates.find_authority,
+                account_token=self._settings.link.account_token,
                 bootstrap_token=self._settings.link.require_token,
+                signing_request=self._certificates.signing_request,
+                on_certificate=self._certificates.keep,
+                on_certificate_refused=self._certificates.rotator.refuse,
                 clusters=self._announcer.tell,
                 attempts=self._report_attempts,
                 on_enrolled=self._myself.store.enrol,
@@ -254,6 +252,7 @@ class Lanes:
             outbox_bytes=self._outbox.stored_bytes,
             loop_lag_seconds=self._conditions.lag_seconds,
             draining=bool(self._conditions.draining),
+            certificate_expires_in_seconds=self._certificates.holder.expires_in_seconds(),
         )
 
     def _report_attempts(self) -> Sequence[AttemptReport]:

@@ -29,6 +29,7 @@ import msgspec
 import structlog
 
 from delegate import __version__
+from delegate.daemon.certificates import Certificates
 from delegate.daemon.conditions import Conditions, Watchdog
 from delegate.daemon.connection.errors import OutdatedError, RevokedError, SupersededError
 from delegate.daemon.connection.journal import Began, Kept
@@ -42,7 +43,7 @@ from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.pool.workers import PoolHooks, PoolRules, WorkerPool
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict
-from delegate.foundation.clocks import SYSTEM_CLOCK
+from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import DeathLimit, LoopMonitor, PartFailedError, StopReason, StopRequests, supervise
 from delegate.foundation.settings.programs import DelegateSettings
@@ -107,13 +108,15 @@ class Daemon:
         rules: DaemonRules | None = None,
         notifier: Notifier | None = None,
         instance: str = "",
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`engine` is given the metrics to build with. `instance` names a new identity (a pod's uid)."""
+        """`engine` is given the metrics to build with. `instance` names a new identity (a pod's uid). `clock` is for certificates."""
         self._settings = settings
         self._stops = stops
         self._rules = rules or DaemonRules()
         self._notifier = notifier or Notifier()
         self._instance = instance
+        self._clock = clock
         self.metrics = DelegateMetrics(settings.identity.name, version=__version__, protocol=str(PROTOCOL_MAX))
         self.conditions = Conditions(stall_limit=self._rules.stall_limit)
         self.registered = asyncio.Event()
@@ -161,7 +164,10 @@ class Daemon:
         store = IdentityStore(state)
         identity = store.begin(self._instance)
         if not identity.enrolled:
-            self._settings.link.require_token()
+            self._settings.link.require_any_token()
+        self._certificates = Certificates(self._settings, self.metrics, clock=self._clock)
+        self._certificates.load()
+        self.conditions.certificate = self._certificates.rotator.reason
         self._myself = Myself(
             identity=identity,
             store=store,
@@ -201,6 +207,7 @@ class Daemon:
             pool=self._pool,
             outbox=self._outbox,
             mailroom=self._mailroom,
+            certificates=self._certificates,
             conditions=self.conditions,
             metrics=self.metrics,
         )

@@ -16,6 +16,7 @@ from delegate.daemon.deadletters.sealing import read
 from delegate.daemon.pool.workers import PoolRules
 from delegate.daemon.service import Daemon, DaemonRules, Ending
 from delegate.engine.tasks.contexts import AttemptContext
+from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.lifecycle import DeathLimit, StopReason, StopRequests
 from delegate.foundation.settings.loading import load
 from delegate.foundation.settings.programs import DelegateSettings
@@ -195,10 +196,12 @@ async def running_behind_proxy(
 
 
 @asynccontextmanager
-async def running_daemon(settings: DelegateSettings, engine: TestEngine, *, rules: DaemonRules = QUICK_RULES) -> AsyncIterator[Running]:
+async def running_daemon(
+    settings: DelegateSettings, engine: TestEngine, *, rules: DaemonRules = QUICK_RULES, clock: Clock = SYSTEM_CLOCK
+) -> AsyncIterator[Running]:
     """Stopped in a hurry at the end, if it has not ended before."""
     stops = StopRequests()
-    daemon = Daemon(settings, lambda metrics: engine, stops, rules=rules)
+    daemon = Daemon(settings, lambda metrics: engine, stops, rules=rules, clock=clock)
     task = asyncio.create_task(daemon.run())
     try:
         yield Running(daemon, engine, stops, task)

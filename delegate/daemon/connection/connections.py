@@ -8,18 +8,22 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import aiohttp
 
 _KEEP_ALIVE_SECONDS = 30.0
 _NAMES_SECONDS = 30
 _MOST = 16
+_CLOSING_TURNS = 5
 
 
 class Connections:
     """Belongs to one event loop. `trace` makes what watches each request."""
 
-    def __init__(self, tls: ssl.SSLContext | None, *, connect_seconds: float, trace: Callable[[], aiohttp.TraceConfig]) -> None:
+    def __init__(
+        self, tls: ssl.SSLContext | None, *, connect_seconds: float, trace: Callable[[], aiohttp.TraceConfig] | None = None
+    ) -> None:
         self.tls = tls
         self.cut = False
         self._connect_seconds = connect_seconds
@@ -63,21 +67,30 @@ class Connections:
                 await self._idle.wait()
         except TimeoutError:
             self.cut = True
-        finally:
-            await self.close()
+        await self.close()
+
+    def hurry(self) -> None:
+        """Has `drain` wait no longer."""
+        self._idle.set()
 
     async def close(self) -> None:
-        for session in (self._kept, self._fresh):
-            if session is not None:
-                await session.close()
+        sessions = [session for session in (self._kept, self._fresh) if session is not None]
         self._kept = self._fresh = None
+        for session in sessions:
+            connector = session.connector
+            await session.close()
+            if isinstance(connector, _Connector):
+                connector.abort()
+        if self.tls is not None and sessions:
+            for _ in range(_CLOSING_TURNS):  # below a TLS connection that is closed there is a socket that is only about to be
+                await asyncio.sleep(0)
 
     def _open(self, *, keep_alive: bool) -> aiohttp.ClientSession:
         tls: ssl.SSLContext | bool = self.tls or True
         connector = (
-            aiohttp.TCPConnector(ssl=tls, limit=_MOST, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=_NAMES_SECONDS)
+            _Connector(ssl=tls, limit=_MOST, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=_NAMES_SECONDS)
             if keep_alive
-            else aiohttp.TCPConnector(ssl=tls, limit=_MOST, force_close=True, ttl_dns_cache=_NAMES_SECONDS)
+            else _Connector(ssl=tls, limit=_MOST, force_close=True, ttl_dns_cache=_NAMES_SECONDS)
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -85,7 +98,40 @@ class Connections:
             trust_env=False,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[self._trace()],
+            trace_configs=[] if self._trace is None else [self._trace()],
             max_line_size=32 * 1024,
             max_field_size=32 * 1024,
         )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Knows its transports, also those that it gave up: a TLS connection of a call that was cancelled says farewell in its own time,
+    and would be left open when the loop ends before the other side has answered that.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._opened: list[asyncio.Transport] = []
+
+    async def connect(self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout) -> Any:
+        connection = await super().connect(req, traces, timeout)
+        transport = connection.transport
+        if transport is not None and transport not in self._opened:
+            self._opened = [each for each in self._opened if not _is_gone(each)]
+            self._opened.append(transport)
+        return connection
+
+    def abort(self) -> None:
+        for transport in self._opened:
+            if not _is_gone(transport):
+                transport.abort()
+        self._opened.clear()
+
+
+def _is_gone(transport: asyncio.Transport) -> bool:
+    """Whether its socket is closed."""
+    try:
+        socket = transport.get_extra_info("socket")
+    except AttributeError:  # one of asyncio's that was aborted has nobody left to ask
+        return True
+    return socket is None or socket.fileno() < 0

@@ -8,6 +8,7 @@ from typing import TypeVar
 import aiohttp
 
 from delegate.daemon.connection.answers import RawAnswer, describe
+from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import TransportError
 from delegate.daemon.connection.transport import Endpoint
 from delegate.daemon.connection.trust import explain_connect_fault, explain_rejection
@@ -38,13 +39,13 @@ async def fetch_authorities(endpoint: Endpoint, within_seconds: float) -> str:
 
 async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSLContext | None, within_seconds: float) -> A:
     url, request_id = endpoint.join(route), str(uuid.uuid4())
+    connections = Connections(context, connect_seconds=within_seconds)
     try:
         async with (
             asyncio.timeout(within_seconds),
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context or True, force_close=True), trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
-            ) as session,
-            session.get(url, headers={routes.REQUEST_ID_HEADER: request_id}, allow_redirects=False, proxy=endpoint.proxy(url)) as response,
+            connections.fresh.get(
+                url, headers={routes.REQUEST_ID_HEADER: request_id}, allow_redirects=False, proxy=endpoint.proxy(url)
+            ) as response,
         ):
             body = await _read(response)
             raw = RawAnswer(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
@@ -52,6 +53,8 @@ async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSL
         raise TransportError(f"no answer to {route} within {within_seconds:g} s", hint="check the way to the manager") from error
     except aiohttp.ClientError as error:
         raise explain_rejection(error, url) or explain_connect_fault(error, url) from error
+    finally:
+        await connections.close()
     try:
         answer = codec.decode(body, wanted) if raw.status == 200 and raw.content_type == "application/json" else None
     except codec.UndecodableError:

@@ -72,13 +72,12 @@ class Transport:
         self._endpoint = endpoint
         self._limits = limits or Limits()
         self._connections: Connections | None = None
-        self._draining: set[asyncio.Task[None]] = set()
+        self._draining: dict[asyncio.Task[None], Connections] = {}
 
     async def close(self) -> None:
-        draining = list(self._draining)
-        for task in draining:
-            task.cancel()
-        await asyncio.gather(*draining, return_exceptions=True)
+        for connections in self._draining.values():
+            connections.hurry()
+        await asyncio.gather(*self._draining)
         if self._connections is not None:
             await self._connections.close()
             self._connections = None
@@ -139,9 +138,9 @@ class Transport:
         tls = self._endpoint.context
         if self._connections is None or self._connections.tls is not tls:
             if self._connections is not None:
-                task = asyncio.ensure_future(self._connections.drain(self._limits.drain))
-                self._draining.add(task)
-                task.add_done_callback(self._draining.discard)
+                task = asyncio.create_task(self._connections.drain(self._limits.drain))
+                self._draining[task] = self._connections
+                task.add_done_callback(self._draining.pop)
             self._connections = Connections(tls, connect_seconds=self._limits.connect, trace=_watch_trips)
         return self._connections
 
