@@ -7,6 +7,34 @@ from delegate.simulator.writes import MERGE_PATCH, Write
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sim-1"
+RBAC = "rbac.authorization.k8s.io"
+AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_CONTENT = ("", "apps", "autoscaling", "batch", "discovery.k8s.io", "networking.k8s.io", "policy")
+_SEEN_ONLY = {"bindings", "controllerrevisions", "endpointslices", "events", "limitranges", "namespaces", "pods/log", "resourcequotas"}
+_VIEWED = _SEEN_ONLY | {
+    "configmaps",
+    "cronjobs",
+    "daemonsets",
+    "deployments",
+    "deployments/scale",
+    "endpoints",
+    "horizontalpodautoscalers",
+    "ingresses",
+    "jobs",
+    "networkpolicies",
+    "persistentvolumeclaims",
+    "poddisruptionbudgets",
+    "pods",
+    "replicasets",
+    "replicasets/scale",
+    "replicationcontrollers",
+    "serviceaccounts",
+    "services",
+    "statefulsets",
+    "statefulsets/scale",
+}
 _SERVER = Options(manager="kube-apiserver", user="system:apiserver")
 
 
@@ -15,13 +43,8 @@ def populate(registry: Registry) -> None:
     for name in NAMESPACES:
         if registry.get(registry.kind("", "Namespace"), "", name) is None:
             _create(registry, "", "Namespace", "", {"metadata": {"name": name}})
-    _create(
-        registry,
-        "rbac.authorization.k8s.io",
-        "ClusterRole",
-        "",
-        _role("cluster-admin", [_rule("*", "*", "*"), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
-    )
+    for role in roles():
+        _create(registry, RBAC, "ClusterRole", "", role)
     _create(registry, "", "Node", "", node())
     nodes = registry.kind("", "Node")
     Write(registry, nodes, "", NODE, options=_SERVER).patch(MERGE_PATCH, {"spec": {"taints": None}})
@@ -32,13 +55,33 @@ def populate(registry: Registry) -> None:
     _create(registry, "", "Service", "default", service)
 
 
-def _rule(group: str, resource: str, verb: str) -> JsonObject:
-    return {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+def roles() -> list[JsonObject]:
+    """The roles that people are bound to everywhere: cluster-admin, and admin, edit and view, which gather what is labelled for them."""
+    everything = [_rule(["*"], ["*"], ["*"]), {"nonResourceURLs": ["*"], "verbs": ["*"]}]
+    found = [_role("cluster-admin", everything)]
+    secret = [_rule([""], ["secrets"], [*_READ, *_WRITE])]
+    access = [_rule([RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE])]
+    gathered = {
+        "view": [_rule(list(_CONTENT), list(_VIEWED), list(_READ))],
+        "edit": [_rule(list(_CONTENT), list(_VIEWED - _SEEN_ONLY), list(_WRITE)), *secret, _rule([""], ["pods/eviction"], ["create"])],
+        "admin": access,
+    }
+    for name, rules in gathered.items():
+        above = {"view": "edit", "edit": "admin"}.get(name)
+        found.append(_role(f"system:aggregate-to-{name}", rules, {f"{AGGREGATE}{name}": "true"}))
+        role = _role(name, [], {f"{AGGREGATE}{above}": "true"} if above else {})
+        role["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {f"{AGGREGATE}{name}": "true"}}]}
+        del role["rules"]
+        found.append(role)
+    return found
 
 
-def _role(name: str, rules: list[JsonObject]) -> JsonObject:
-    labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-    return {"metadata": {"name": name, "labels": labels}, "rules": rules}
+def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> JsonObject:
+    return {"apiGroups": sorted(groups), "resources": sorted(resources), "verbs": verbs}
+
+
+def _role(name: str, rules: list[JsonObject], labels: dict[str, str] | None = None) -> JsonObject:
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})}}, "rules": rules}
 
 
 def node() -> JsonObject:

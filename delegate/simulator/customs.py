@@ -1,6 +1,6 @@
 """Kinds that CustomResourceDefinitions define: field types, pruning and defaults from structural schemas.
 
-CEL rules (`x-kubernetes-validations`) are not evaluated; conversion webhooks are not called (versions differ by name only).
+Conversion webhooks are not called: versions differ by name only.
 """
 
 import copy
@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import schemas
+from delegate.simulator import decoding, schemas
+from delegate.simulator.formats import FORMATS
 from delegate.simulator.kinds import Resource, Subresource
 from delegate.simulator.schemas import ANY, FieldType
+from delegate.simulator.statuses import shown
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
@@ -133,7 +135,7 @@ def compile_schema(schema: JsonObject) -> FieldType:
     made: FieldType
     match schema.get("type"):
         case "string":
-            return schemas.STRING
+            return schemas.scalar("untyped") if schema.get("format") in FORMATS else schemas.STRING
         case "integer":
             return schemas.scalar("numeric", "int64")
         case "number":
@@ -145,7 +147,7 @@ def compile_schema(schema: JsonObject) -> FieldType:
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             made = FieldType("map")
             made.element = compile_schema(schema["additionalProperties"])
-        case "object" if "properties" not in schema and (preserve or schema.get("additionalProperties") is True):
+        case "object" if _is_free(schema):
             made = FieldType("any")
             made.open = True
         case "object":
@@ -157,6 +159,13 @@ def compile_schema(schema: JsonObject) -> FieldType:
             return ANY
     made.atomic = schema.get("x-kubernetes-map-type") == "atomic"
     return _with_identity(made) if schema.get(EMBEDDED) and made.kind == "struct" else made
+
+
+def _is_free(schema: JsonObject) -> bool:
+    """Whether a map may have anything in it."""
+    if "properties" in schema or schema.get(EMBEDDED):
+        return False
+    return bool(schema.get(PRESERVE)) or schema.get("additionalProperties") is True
 
 
 def _compile_list(schema: JsonObject) -> FieldType:
@@ -178,6 +187,24 @@ def prune(body: JsonObject, schema: JsonObject, unknown: list[str]) -> JsonObjec
     return pruned
 
 
+def drop_nulls(value: Any, schema: JsonObject) -> Any:
+    """Takes out, in place, the nulls of fields that may not be null and have no default."""
+    if isinstance(value, dict):
+        properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+        for key, item in list(value.items()):
+            below = properties.get(key, additional)
+            if not isinstance(below, dict):
+                continue
+            if item is None and key in properties and not below.get("nullable") and "default" not in below:
+                del value[key]
+            else:
+                drop_nulls(item, below)
+    elif isinstance(value, list):
+        for item in value:
+            drop_nulls(item, schema.get("items") or {})
+    return value
+
+
 def _prune(value: Any, schema: JsonObject, path: str, unknown: list[str], *, root: bool = False) -> Any:
     if isinstance(value, list):
         items = schema.get("items") or {}
@@ -191,7 +218,8 @@ def _prune(value: Any, schema: JsonObject, path: str, unknown: list[str], *, roo
     for key, item in value.items():
         here = f"{path}.{key}" if path else key
         if identity and key in ("apiVersion", "kind", "metadata"):
-            out[key] = item
+            if root or item is not None:
+                out[key] = item if root else _identity(key, item, here, unknown)
         elif key in properties:
             out[key] = _prune(item, properties[key], here, unknown)
         elif isinstance(additional, dict):
@@ -201,6 +229,24 @@ def _prune(value: Any, schema: JsonObject, path: str, unknown: list[str], *, roo
         else:
             unknown.append(here)
     return out
+
+
+def _identity(key: str, value: Any, path: str, unknown: list[str]) -> Any:
+    """Kind, version and metadata of an object inside another one. Raises `UndecodableError`."""
+    if key != "metadata":
+        if not isinstance(value, str):
+            raise decoding.UndecodableError(f"{path}: Invalid value: {shown(value)}: must be a string")
+        return value
+    if not isinstance(value, dict):
+        why = f"json: cannot unmarshal {decoding.json_type(value)} into Go value of type v1.ObjectMeta"
+        raise decoding.UndecodableError(f"{path}: Invalid value: {shown(value)}: {why}")
+    found: list[str] = []
+    try:
+        decoded = decoding.decode(value, schemas.object_meta(), found)
+    except decoding.UndecodableError as error:
+        raise decoding.UndecodableError(f"{path}: Invalid value: {shown(value)}: {error}") from None
+    unknown += [f"{path}.{field}" for field in found]
+    return decoded
 
 
 def fill_defaults(value: Any, schema: JsonObject) -> Any:

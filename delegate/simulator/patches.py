@@ -60,7 +60,7 @@ def syntax_error(error: ValueError | RecursionError) -> str:
 
 def merge_patch(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return patch
+        return _without_nulls(patch)
     out = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -68,6 +68,15 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             out[key] = merge_patch(out.get(key), value)
     return out
+
+
+def _without_nulls(value: Any) -> Any:
+    """Nulls inside the objects of a list are taken out too, as the server's library does."""
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
 
 
 class _FailedError(Exception):

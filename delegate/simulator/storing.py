@@ -110,7 +110,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         immutability.keep(resource, body, old)
         admission.admit_update(registry, resource, body)
     causes = metadata_rules.validate_update(body, old)
-    fixed, valid = immutability.check(resource, body, old, write.options.subresource), objects.validate(resource, body)
+    fixed, valid = immutability.check(resource, body, old, write.options.subresource), objects.validate(resource, body, old)
     causes += fixed + valid if immutability.comes_first(resource) else valid + fixed
     if causes:
         raise statuses.invalid(resource.kind, resource.group, live.name, causes)
@@ -118,7 +118,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         _allocate(write, body)
         if resource.kind == "Secret" or body["metadata"].get("generation") != old["metadata"].get("generation"):
             write.warnings += warnings(resource, body)
-        write.warnings += admission.validate(registry, resource, "UPDATE", body)
+        write.warnings += admission.validate(registry, resource, "UPDATE", body, old)
     if body == old:
         return Outcome(old, warnings=write.warnings, stored=live)
     if write.options.dry_run:

@@ -146,6 +146,8 @@ class Write:
     def _updated(self, live: JsonObject, new: JsonObject, managers: Managers, manager: Manager) -> Managers:
         """Who owns what after an update; nobody anything where the object can't be typed (it is about to be refused as invalid)."""
         try:
+            if self.resource.custom:
+                merging.field_set(new, self.resource.type, duplicates=True)
             return ownership.update(live, new, managers, manager, self.rules, now=self.registry.now())
         except merging.TypingError:
             return {}
@@ -171,7 +173,7 @@ class Write:
             why = f"json: cannot unmarshal {got} into Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
             raise decoding.UndecodableError(why)
         if resource.definition is not None:
-            return _decode_custom(resource, body, unknown)
+            return _decode_custom(resource, body, unknown, applied=converted)
         decoded = (decoding.convert if converted else decoding.decode)(body, resource.type, unknown)
         decoded = {"kind": resource.kind, "apiVersion": resource.api_version, **_without_identity(decoded)}
         if (resource.group, resource.kind) == ("", "Secret"):
@@ -281,12 +283,14 @@ def _without_identity(body: JsonObject) -> JsonObject:
     return {key: value for key, value in body.items() if key not in ("kind", "apiVersion")}
 
 
-def _decode_custom(resource: Resource, body: JsonObject, unknown: list[str]) -> JsonObject:
+def _decode_custom(resource: Resource, body: JsonObject, unknown: list[str], *, applied: bool) -> JsonObject:
     assert resource.definition is not None
     schema = resource.definition.schema
     metadata = decoding.decode(body.get("metadata") or {}, resource.type.fields["metadata"], unknown)
     decoded = customs.prune({key: value for key, value in body.items() if key != "metadata"}, schema, unknown)
     decoded = msgspec.json.decode(msgspec.json.encode(decoded))
+    if not applied:
+        customs.drop_nulls(decoded, schema)
     filled: JsonObject = customs.fill_defaults(decoded, schema)
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **_without_identity(filled)}
 

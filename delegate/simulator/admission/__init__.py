@@ -1,11 +1,11 @@
 """Built-in admission, in the real server's order: mutation, then validation, then quota.
 
-Webhooks are not called: one whose Service doesn't exist fails as it does on a real cluster, any other is passed over. Of admission
-policies only the CEL that `expressions` knows is evaluated.
+Webhooks are not called: one whose Service doesn't exist fails as it does on a real cluster, any other is passed over. Of validating
+admission policies only the CEL that `expressions` knows is evaluated; mutating ones are not.
 """
 
 from delegate.model.resources import JsonObject
-from delegate.simulator.admission import limits, plugins, podsecurity, quotas, webhooks
+from delegate.simulator.admission import limits, plugins, podsecurity, policies, quotas, webhooks
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry
 
@@ -23,12 +23,13 @@ def admit_update(registry: Registry, resource: Resource, body: JsonObject) -> No
     webhooks.check(registry, resource, "UPDATE", body, mutating=True)
 
 
-def validate(registry: Registry, resource: Resource, operation: str, body: JsonObject) -> list[str]:
+def validate(registry: Registry, resource: Resource, operation: str, body: JsonObject, old: JsonObject | None = None) -> list[str]:
     """Raises what plug-ins refuse of a valid object; the warnings of those that only warn."""
     namespace = body["metadata"].get("namespace", "")
     if operation == "CREATE":
         limits.check(registry, resource, namespace, body)
     warnings = podsecurity.check(registry, resource, namespace, body) if resource.group in ("", "apps", "batch") else []
+    warnings += policies.check(registry, resource, operation, body, old)
     webhooks.check(registry, resource, operation, body, mutating=False)
     if operation == "CREATE":
         quotas.check(registry, resource, namespace, body)

@@ -4,10 +4,11 @@ import re
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import statuses
+from delegate.simulator import formats, statuses
 from delegate.simulator.customs import EMBEDDED, INT_OR_STRING
 from delegate.simulator.statuses import Cause
 
+_GO_KINDS: dict[type, str] = {int: "int64", float: "float64"}
 _TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict}
 
 
@@ -53,16 +54,12 @@ def _type_of(value: Any) -> str:
 def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, root: bool = False) -> None:
     if value is None and schema.get("nullable"):
         return
-    kind = schema.get("type")
-    if schema.get(INT_OR_STRING):
-        if not (_is(value, "integer") or isinstance(value, str)):
-            causes.append(_wrong_type(path, value, "integer,string"))
+    mistyped = _mistyped(value, schema, path)
+    if mistyped is not None:
+        causes += mistyped
         return
-    if kind in ("string", "boolean", "array", "object", "integer", "number") and not _is(value, kind):
-        causes.append(_wrong_type(path, value, kind))
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        causes.append(statuses.unsupported(path, value, sorted(str(item) for item in schema["enum"])))
+    _check_combinations(value, schema, path, causes)
+    _check_choice(value, schema, path, causes)
     match value:
         case str():
             _check_string(value, schema, path, causes)
@@ -76,12 +73,38 @@ def _check(value: Any, schema: JsonObject, path: str, causes: list[Cause], *, ro
             _check_map(value, schema, path, causes, root=root)
         case _:
             pass
-    _check_combinations(value, schema, path, causes)
+
+
+def _mistyped(value: Any, schema: JsonObject, path: str) -> list[Cause] | None:
+    """What is said of a value whose type settles it; None where the rest of the schema has a say."""
+    kind = schema.get("type")
+    if schema.get(INT_OR_STRING):
+        return [] if _is(value, "integer") or isinstance(value, str) else [_wrong_type(path, value, "integer,string")]
+    if kind == "string" and schema.get("format") in formats.FORMATS and not isinstance(value, str):
+        # The server's library looks at the format only, and not at lists at all.
+        if value is None:
+            return [_wrong_type(path, value, kind)]
+        return [] if isinstance(value, list) else [_wrong_format(path, _GO_KINDS.get(type(value), ""), schema["format"])]
+    if kind in ("string", "boolean", "array", "object", "integer", "number") and not _is(value, kind):
+        causes = [_wrong_type(path, value, kind)]
+        _check_choice(value, schema, path, causes)
+        return causes
+    return None
+
+
+def _check_choice(value: Any, schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    if "enum" in schema and value not in schema["enum"]:
+        supported = sorted(item if isinstance(item, str) else statuses.shown(item) for item in schema["enum"])
+        causes.append(statuses.unsupported(path, value, supported))
 
 
 def _wrong_type(path: str, value: Any, wanted: str) -> Cause:
     got = _type_of(value)
     return statuses.cause("FieldValueTypeInvalid", path, f'{path} in body must be of type {wanted}: "{got}"', got)
+
+
+def _wrong_format(path: str, value: str, form: str) -> Cause:
+    return statuses.cause("FieldValueTypeInvalid", path, f'{path} in body must be of type {form}: "{value}"', value)
 
 
 def _body(path: str, what: str) -> str:
@@ -91,8 +114,13 @@ def _body(path: str, what: str) -> str:
 def _check_string(value: str, schema: JsonObject, path: str, causes: list[Cause]) -> None:
     if "minLength" in schema and len(value) < schema["minLength"]:
         causes.append(statuses.invalid_value(path, value, _body(path, f"should be at least {schema['minLength']} chars long")))
+        return
     if "maxLength" in schema and len(value) > schema["maxLength"]:
         causes.append(statuses.too_long(path, schema["maxLength"]))
+        return
+    form = schema.get("format", "")
+    if form and not formats.fits(value, form):
+        causes.append(_wrong_format(path, value, form))
     pattern = schema.get("pattern")
     if pattern:
         try:
@@ -150,7 +178,9 @@ def _check_unique(value: list[Any], schema: JsonObject, path: str, causes: list[
 def _check_map(value: JsonObject, schema: JsonObject, path: str, causes: list[Cause], *, root: bool) -> None:
     properties = schema.get("properties") or {}
     prefix = f"{path}." if path else ""
-    causes.extend(statuses.required(f"{prefix}{name}") for name in schema.get("required") or () if name not in value)
+    missing = {name for name in schema.get("required") or () if value.get(name) is None}
+    missing -= {name for name in missing if name in value and (properties.get(name) or {}).get("nullable")}
+    causes.extend(statuses.required(f"{prefix}{name}") for name in schema.get("required") or () if name in missing)
     if "minProperties" in schema and len(value) < schema["minProperties"]:
         what = _body(path, f"should have at least {schema['minProperties']} properties")
         causes.append(statuses.invalid_value(path, len(value), what))
@@ -161,24 +191,39 @@ def _check_map(value: JsonObject, schema: JsonObject, path: str, causes: list[Ca
     for key, item in value.items():
         if (root or schema.get(EMBEDDED)) and key in ("apiVersion", "kind", "metadata"):
             continue
+        if key in missing:
+            continue
         if key in properties:
             _check(item, properties[key], f"{prefix}{key}", causes)
         elif isinstance(additional, dict):
             _check(item, additional, f"{prefix}{key}", causes)
 
 
-def _fits(value: Any, schema: JsonObject, path: str) -> bool:
+def _failures(value: Any, schema: JsonObject, path: str) -> list[Cause]:
     found: list[Cause] = []
     _check(value, schema, path, found)
-    return not found
+    return found
+
+
+def _combined(text: str) -> Cause:
+    return statuses.invalid_value("<nil>", "", text)
 
 
 def _check_combinations(value: Any, schema: JsonObject, path: str, causes: list[Cause]) -> None:
+    """Where no alternative fits, what the first one has against the value is said too."""
     for part in schema.get("allOf") or ():
         _check(value, part, path, causes)
-    if schema.get("anyOf") and not any(_fits(value, part, path) for part in schema["anyOf"]):
-        causes.append(statuses.invalid_value(path, value, f'"{path}" must validate at least one schema (anyOf)'))
-    if schema.get("oneOf") and sum(_fits(value, part, path) for part in schema["oneOf"]) != 1:
-        causes.append(statuses.invalid_value(path, value, f'"{path}" must validate one and only one schema (oneOf)'))
-    if schema.get("not") and _fits(value, schema["not"], path):
-        causes.append(statuses.invalid_value(path, value, f'"{path}" must not validate the schema (not)'))
+    if schema.get("anyOf"):
+        tried = [_failures(value, part, path) for part in schema["anyOf"]]
+        if all(tried):
+            causes += [_combined(f'"{path}" must validate at least one schema (anyOf)'), *tried[0]]
+    if schema.get("oneOf"):
+        tried = [_failures(value, part, path) for part in schema["oneOf"]]
+        valid = sum(not found for found in tried)
+        text = f'"{path}" must validate one and only one schema (oneOf).'
+        if not valid:
+            causes += [_combined(f"{text} Found none valid"), *tried[0]]
+        elif valid > 1:
+            causes.append(_combined(f"{text} Found {valid} valid alternatives"))
+    if schema.get("not") and not _failures(value, schema["not"], path):
+        causes.append(_combined(f'"{path}" must not validate the schema (not)'))

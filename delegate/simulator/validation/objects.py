@@ -5,6 +5,7 @@ from collections.abc import Callable
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.kinds import Resource
+from delegate.simulator.merging import printed
 from delegate.simulator.statuses import Cause
 from delegate.simulator.validation import (
     autoscalers,
@@ -16,6 +17,7 @@ from delegate.simulator.validation import (
     pods,
     policies,
     registrations,
+    rules,
     services,
     volumes,
     workloads,
@@ -38,7 +40,7 @@ TABLE: dict[tuple[str, str], Rule] = {
 }
 
 
-def validate(resource: Resource, body: JsonObject) -> list[Cause]:
+def validate(resource: Resource, body: JsonObject, old: JsonObject | None = None) -> list[Cause]:
     """Every cause for which the object is refused, in the server's order."""
     if resource.definition is None:
         rule = TABLE.get((resource.group, resource.kind))
@@ -49,6 +51,11 @@ def validate(resource: Resource, body: JsonObject) -> list[Cause]:
         value: object = body
         for key in scale.spec_path:
             value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+        path = "." + ".".join(scale.spec_path)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            kind = {str: "string", bool: "bool", float: "float64", list: "[]interface {}"}.get(type(value), "map[string]interface {}")
+            text = f"{path} accessor error: {printed(value)} is of the type {kind}, expected int64"
+            causes.append(statuses.invalid_value(path, 0, text))
+        elif isinstance(value, int) and value < 0:
             causes.append(statuses.invalid_value("." + ".".join(scale.spec_path), value, "should be a non-negative integer"))
-    return causes
+    return causes + rules.validate(body, old, resource.definition.schema, causes)
