@@ -16,7 +16,8 @@ from aiohttp import web
 
 from delegate.engine.sources.git.settings import GitSettings
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.manifests import Rendered, ResolvedRevision, Sources
+from delegate.engine.sources.manifests import Sources
+from delegate.engine.sources.renders import Rendered, ResolvedRevision
 from delegate.engine.sources.targets import Target
 from delegate.foundation.errors import DelegateError
 from delegate.model.sources import DirectoryOptions, Source

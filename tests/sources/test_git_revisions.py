@@ -1,12 +1,13 @@
-"""What a revision means: case 24 (without version ranges), and the rules behind it."""
+"""What a revision means: case 24, and the rules behind it."""
 
 from pathlib import Path
 
 import pytest
 
 from delegate.engine.sources.errors import AmbiguousRevisionError, RevisionNotFoundError
-from delegate.engine.sources.git.references import References, is_short_id, read_listing, resolve_name
+from delegate.engine.sources.git.references import References, is_short_id, read_listing, resolve_name, resolve_version
 from delegate.engine.sources.manifests import Sources
+from delegate.model.sources import Source
 from tests.sources.repositories import Repository, config_map, git, names, render, resolve, run_case, source_of
 
 
@@ -36,6 +37,28 @@ def origin(tmp_path: Path) -> Origin:
 
 
 class TestCase24:
+    @pytest.mark.parametrize(
+        ("wanted", "tag"),
+        [
+            ("v1.0.*", "v1.0.1"),
+            (">=1.0.0", "v1.0.1"),
+            (">=1.0.0-0", "v1.1.0-rc.1"),
+            ("*", "v1.0.1"),
+            ("v1.0.0", "v1.0.0"),
+        ],
+    )
+    async def test_a_range_is_the_newest_tag_in_it(self, wanted: str, tag: str, origin: Origin, sources: Sources) -> None:
+        """Pre-releases only where the range has one; a tag by its name is that tag."""
+        resolved = await resolve(sources, origin.url, wanted)
+
+        assert (resolved.ref, resolved.revision) == (f"refs/tags/{tag}", git("-C", str(origin.bare), "rev-parse", f"{tag}^{{commit}}"))
+
+    async def test_nothing_in_a_range(self, origin: Origin, sources: Sources) -> None:
+        """The newest tag is named; branches are no versions."""
+        with pytest.raises(RevisionNotFoundError, match=r"versions is in '>=2'") as raised:
+            await resolve(sources, origin.url, ">=2")
+        assert "v1.0.1" in raised.value.hint or "v1.1.0-rc.1" in raised.value.hint
+
     async def test_every_revision_is_a_commit(self, origin: Origin, sources: Sources) -> None:
         """An annotated tag gives its commit, never the tag object."""
         for revision in ("v1.0.0", "main", "feature/sub", "refs/pull/7/head"):
@@ -197,3 +220,73 @@ class TestNames:
     def test_short_ids(self, text: str, short: bool) -> None:
         """Seven hexadecimal characters or more, but not all of them."""
         assert is_short_id(text) is short
+
+
+REFS = References(
+    {
+        "refs/heads/main": "0" * 40,
+        "refs/heads/9.x": "9" * 40,
+        "refs/tags/1.0.0": "1" * 40,
+        "refs/tags/v1.2.0": "2" * 40,
+        "refs/tags/1.3.0-rc.1": "3" * 40,
+        "refs/tags/2024-09-22-test": "4" * 40,
+        "refs/tags/shop/v1.0.0": "5" * 40,
+        "refs/tags/shop/v1.1.0": "6" * 40,
+        "refs/tags/shop/other": "7" * 40,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "prefix", "ref"),
+    [
+        ("1.x", "", "refs/tags/v1.2.0"),
+        (">=1.0.0-0", "", "refs/tags/1.3.0-rc.1"),
+        ("9.x", "", "refs/heads/9.x"),  # a name that exists wins over a range
+        ("1.*", "shop/", "refs/tags/shop/v1.1.0"),
+        ("v1.0.0", "shop/", "refs/tags/shop/v1.0.0"),
+        ("other", "shop/", "refs/tags/shop/other"),
+        ("1.0", "shop/", "refs/tags/shop/v1.0.0"),
+    ],
+)
+def test_versions_among_tags(wanted: str, prefix: str, ref: str) -> None:
+    """With a prefix among the tags that have it, without it."""
+    assert resolve_version(REFS, wanted, "here", prefix).ref == ref
+
+
+@pytest.mark.parametrize(
+    ("wanted", "prefix", "words", "hint"),
+    [
+        ("3.x", "", "none of 3 tagged versions is in '3.x'", "the newest tagged version is 1.3.0-rc.1"),
+        ("~1.3", "", "none of 3 tagged versions is in '~1.3'", "add -0 to its version"),
+        ("1.x", "none/", "none of 0 tagged versions", "versions are tagged like v1.2.3"),
+        ("main", "shop/", "'main' is no range of versions", "with tagPrefix"),
+        ("HEAD", "shop/", "'HEAD' is no range of versions", "with tagPrefix"),
+    ],
+)
+def test_versions_that_are_not_there(wanted: str, prefix: str, words: str, hint: str) -> None:
+    """What is there instead is said."""
+    with pytest.raises(RevisionNotFoundError) as raised:
+        resolve_version(REFS, wanted, "here", prefix)
+
+    assert words in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_one_version_tagged_twice() -> None:
+    """Of two commits neither is taken; of one commit it doesn't matter."""
+    twice = {"refs/tags/1.0.0": "1" * 40, "refs/tags/v1.0.0": "2" * 40}
+    with pytest.raises(AmbiguousRevisionError, match=r"refs/tags/1\.0\.0 .* and refs/tags/v1\.0\.0"):
+        resolve_version(References(twice), "1.x", "here", "")
+    assert resolve_version(References(dict.fromkeys(twice, "1" * 40)), "1.x", "here", "").commit == "1" * 40
+
+
+async def test_a_source_says_its_prefix(repository: Repository, sources: Sources) -> None:
+    """`tagPrefix`, as Argo CD writes it."""
+    repository.commit({"cm.yaml": config_map("one")})
+    repository.git("tag", "shop/1.0.0")
+    repository.git("push", "-q", "origin", "shop/1.0.0")
+
+    resolved = await sources.resolve(Source(repo_url=repository.url, target_revision="^1", tag_prefix="shop/"), timeout=40)
+
+    assert resolved.ref == "refs/tags/shop/1.0.0"

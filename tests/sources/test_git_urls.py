@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from delegate.engine.sources.errors import LocalSourceError, RepositoryUrlError
-from delegate.engine.sources.git.settings import GitCredentials, login_for
+from delegate.engine.sources.git.settings import GitCredentials, Login, given_login
 from delegate.engine.sources.git.urls import Transport, parse_url
 from delegate.foundation.secrets import Secret
 
@@ -89,9 +89,12 @@ def test_a_prefix_ends_at_a_slash() -> None:
         GitCredentials("https://git.example/team/", "team", Secret("b")),
     )
 
-    assert login_for(parse_url("https://git.example/team/app"), [host, team]).username == "team"
-    assert login_for(parse_url("https://git.example/teams/app"), [host, team]).username == "host"
-    assert login_for(parse_url("https://git.example.evil/team/app"), [host, team]).is_anonymous
-    assert login_for(parse_url("https://me:mine@git.example/team/app"), [host, team]).username == "me"
-    assert login_for(parse_url("git@git.example:x"), [GitCredentials("git@git.example", ssh_key=Path("k"))]).ssh_key == Path("k")
+    def login(url: str, *credentials: GitCredentials) -> Login:
+        return given_login(parse_url(url), credentials) or Login()
+
+    assert login("https://git.example/team/app", host, team).username == "team"
+    assert login("https://git.example/teams/app", host, team).username == "host"
+    assert login("https://git.example.evil/team/app", host, team).is_anonymous
+    assert login("https://me:mine@git.example/team/app", host, team).username == "me"
+    assert login("git@git.example:x", GitCredentials("git@git.example", ssh_key=Path("k"))).ssh_key == Path("k")
     assert "a" not in repr(host).replace("password", "").partition("Secret")[2]

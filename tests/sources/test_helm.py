@@ -18,7 +18,8 @@ from delegate.engine.sources.errors import (
     RenderLimitError,
 )
 from delegate.engine.sources.jails.running import RenderLimits
-from delegate.engine.sources.manifests import Rendered, Sources
+from delegate.engine.sources.manifests import Sources
+from delegate.engine.sources.renders import Rendered
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.sources.targets import Capabilities, Target
 from delegate.foundation.errors import DelegateError

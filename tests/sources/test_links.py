@@ -8,7 +8,7 @@ import pytest
 
 from delegate.engine.sources.errors import LinkError, PathNotFoundError, SourceTooLargeError
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.manifests import Rendered
+from delegate.engine.sources.renders import Rendered
 from tests.sources.repositories import Repository, config_map, make_sources, names, render, source_of
 
 RenderPath = Callable[..., Awaitable[Rendered]]

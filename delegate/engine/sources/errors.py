@@ -45,6 +45,17 @@ DelegateError
  │    ├── GitTimeoutError             retryable
  │    ├── CorruptRepositoryError
  │    └── UnexpectedGitError
+ ├── AccessError                  a repository's Secret that can't be used: input
+ ├── FetchError                   what is fetched over HTTP: charts, registries, tokens
+ │    ├── FetchUrlError               input
+ │    ├── FetchAuthenticationError    permission
+ │    ├── FetchCertificateError
+ │    ├── FetchUnreachableError       retryable
+ │    ├── FetchTransferError          retryable: broken off, or "not now"
+ │    ├── FetchTimeoutError           retryable
+ │    ├── UnexpectedAnswerError       too large, in circles, or no such thing as was asked for
+ │    ├── ChartNotFoundError          input: no such chart or version
+ │    └── ChartDigestError            what came is not what the repository promised
  └── CommandError                 a child process
       ├── CommandNotFoundError
       ├── CommandTimeoutError
@@ -148,24 +159,31 @@ class SourceTimeoutError(SourceError):
 
 
 class RenderError(SourceError):
+    """`renderer` is `helm` or `kustomize`, where it is known."""
+
     default_code = "input.render"
+    renderer: str = ""
 
 
 class KustomizationError(RenderError):
     default_code = "input.kustomization"
+    renderer = "kustomize"
 
 
 class RemoteBaseError(RenderError):
     default_code = "policy.remote_base"
     category = Category.POLICY
+    renderer = "kustomize"
 
 
 class ChartError(RenderError):
     default_code = "input.chart"
+    renderer = "helm"
 
 
 class ChartDependencyError(RenderError):
     default_code = "input.chart_dependency"
+    renderer = "helm"
 
 
 class RenderFailedError(RenderError):
@@ -256,6 +274,63 @@ class UnexpectedGitError(GitError):
     default_code = "dependency.git_failed"
 
 
+class AccessError(DelegateError):
+    default_code = "input.repository_secret"
+    category = Category.INPUT
+
+
+class FetchError(DelegateError):
+    """A fault of fetching, or of the way there."""
+
+    default_code = "dependency.fetch"
+    category = Category.DEPENDENCY
+
+
+class FetchUrlError(FetchError):
+    default_code = "input.fetch_url"
+    category = Category.INPUT
+
+
+class FetchAuthenticationError(FetchError):
+    default_code = "permission.fetch_authentication"
+    category = Category.PERMISSION
+
+
+class FetchCertificateError(FetchError):
+    default_code = "dependency.fetch_certificate"
+
+
+class FetchUnreachableError(FetchError):
+    default_code = "transient.fetch_unreachable"
+    category = Category.TRANSIENT
+    default_retryable: ClassVar[bool] = True
+
+
+class FetchTransferError(FetchError):
+    default_code = "transient.fetch_transfer"
+    category = Category.TRANSIENT
+    default_retryable: ClassVar[bool] = True
+
+
+class FetchTimeoutError(FetchError):
+    default_code = "timeout.fetch"
+    category = Category.TIMEOUT
+    default_retryable: ClassVar[bool] = True
+
+
+class UnexpectedAnswerError(FetchError):
+    default_code = "dependency.unexpected_answer"
+
+
+class ChartNotFoundError(FetchError):
+    default_code = "input.chart_not_found"
+    category = Category.INPUT
+
+
+class ChartDigestError(FetchError):
+    default_code = "dependency.chart_digest"
+
+
 class CommandError(DelegateError):
     default_code = "internal.command"
 
@@ -279,5 +354,9 @@ class CommandOutputError(CommandError):
 
 
 def metric_kind(error: DelegateError) -> str:
-    """What `harness_delegate_source_errors_total` calls the fault: `git` or `decode`."""
-    return "git" if isinstance(error, (GitError, CommandError)) else "decode"
+    """What `harness_delegate_source_errors_total` calls the fault: `git`, `helm`, `kustomize` or `decode`."""
+    if isinstance(error, RenderError) and error.renderer:
+        return error.renderer
+    if isinstance(error, FetchError):
+        return "helm"
+    return "git" if isinstance(error, (GitError, CommandError, AccessError)) else "decode"

@@ -1,108 +1,62 @@
-"""Sources in, manifests out: which commit a source means, and the objects that it holds there.
+"""Sources in, manifests out: which revision a source means, and the objects that it holds there.
 
 `Sources` is made once a process. Resolving asks the repository; rendering reads a commit from the mirror (fetching it
-first where it isn't there yet), decodes in threads of its own, and keeps what it decoded by the content of the files, so
-that a commit which changes nothing below a path costs no decoding.
+first where it isn't there yet) or a chart from its repository, renders where that is needed, decodes in threads of its own,
+and keeps what came out by the content of the files that were read, so that a commit which changes none of them costs
+neither rendering nor decoding.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
-import structlog
 
+from delegate.engine.sources.access.books import AccessBook
+from delegate.engine.sources.charts.indexes import ChartVersion
+from delegate.engine.sources.charts.repositories import ChartRepositories, address_of, is_chart_source
 from delegate.engine.sources.directories import LocalTree, roots_for, split_local
 from delegate.engine.sources.errors import (
     CorruptRepositoryError,
+    FetchTimeoutError,
     GitTimeoutError,
     LocalSourceError,
     OutsideSourceError,
     PathNotFoundError,
-    RevisionNotFoundError,
-    SourceError,
     SourceTimeoutError,
-    TransferError,
 )
-from delegate.engine.sources.git import references
-from delegate.engine.sources.git.mirrors import Mirror
-from delegate.engine.sources.git.objects import CommitTree, open_objects
+from delegate.engine.sources.git.logins import Logins
+from delegate.engine.sources.git.repositories import GitRepositories
 from delegate.engine.sources.git.settings import GitSettings
-from delegate.engine.sources.git.urls import RepositoryUrl, parse_url
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.loader.documents import Lines
-from delegate.engine.sources.loader.positions import parse_pointer
 from delegate.engine.sources.rendering import detect_type, render_directory, render_request
+from delegate.engine.sources.renders import Rendered, ResolvedRevision, merged, rendered_from
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.sources.targets import Target
+from delegate.engine.sources.trees import Tree
 from delegate.engine.sources.variables import variables_of
-from delegate.engine.sources.workshops import Product, Request, Workshop
-from delegate.model.resources import Manifest, Origin
+from delegate.engine.sources.workshops import Lent, Product, Request, Workshop
+from delegate.foundation.errors import DelegateError
+from delegate.foundation.secrets import hide_credentials
 from delegate.model.sources import Source, SourceType
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-_MOST_MIRRORS = 1000
+class _Opened(NamedTuple):
+    """A source's tree at one revision, and where in it the source is."""
 
-
-class ResolvedRevision(msgspec.Struct, frozen=True):
-    """What a source means right now. `repo_url` shows no credentials and is empty for a directory of this machine.
-
-    `revision` is a commit id, never that of a tag object; empty for a directory, whose content is hashed when it is read.
-    `ref` is the full name of the ref that led to it, empty for an id.
-    """
-
-    repo_url: str = ""
-    revision: str = ""
-    ref: str = ""
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """The objects of a source, in file and document order, as they were written.
-
-    `revision` is the commit id, or `sha256:...` of a local source's content. `content` is the same wherever the files
-    read are the same, whatever the commit.
-    """
-
-    revision: str
-    manifests: tuple[Manifest, ...] = field(repr=False)
-    notices: tuple[str, ...] = ()
-    content: str = ""
-    lines: tuple[Lines, ...] = field(default=(), repr=False)
-
-    def locate(self, manifest: Manifest, pointer: str) -> Origin:
-        """The place of a field: of its key, or of the nearest ancestor that was written.
-
-        `pointer` is a JSON pointer (`/spec/replicas`) or a field path of the API server
-        (`spec.containers[0].image`, `.spec.containers[name="web"]`). The manifest may have been changed since it was
-        rendered, as long as it kept its origin.
-        """
-        same_place = self._by_origin.get(manifest.origin, ())
-        named = [index for index in same_place if self.manifests[index].name == manifest.name]
-        for index in named or same_place[:1]:
-            if index < len(self.lines):
-                written = self.manifests[index].body
-                line = self.lines[index].find(written, parse_pointer(pointer, written))
-                return Origin(manifest.origin.file, line or manifest.origin.line, manifest.origin.document)
-        return manifest.origin
-
-    @cached_property
-    def _by_origin(self) -> dict[Origin, list[int]]:
-        indexes: dict[Origin, list[int]] = {}
-        for index, manifest in enumerate(self.manifests):
-            indexes.setdefault(manifest.origin, []).append(index)
-        return indexes
+    tree: Tree[Any]
+    source: Source
+    where: str
 
 
 class Sources:
     """Every source that this process reads.
 
-    `cache_dir` holds the mirrors. `allow_local` lets sources be paths of this machine: for commands that people run.
-    `environment` is ours, of which children see next to nothing.
+    `cache_dir` holds the mirrors, fetched charts, and what renderers see for a moment. `allow_local` lets sources be paths of
+    this machine: for commands that people run. `environment` is ours, of which children see next to nothing. `book` says who
+    we are to repositories; by default that is read from the settings' directory.
     """
 
     def __init__(
@@ -113,38 +67,52 @@ class Sources:
         settings: GitSettings | None = None,
         rendering: RenderSettings | None = None,
         limits: SourceLimits | None = None,
+        book: AccessBook | None = None,
         environment: Mapping[str, str],
     ) -> None:
-        self._cache_dir = cache_dir
+        rendering, limits = rendering or RenderSettings(), limits or SourceLimits()
+        book = book or AccessBook(rendering.repositories_dir)
+        logins = Logins(settings or GitSettings(), book, environment)
         self._allow_local = allow_local
-        self._settings = settings or GitSettings()
-        self._limits = limits or SourceLimits()
-        self._environment = environment
-        self._mirrors: OrderedDict[RepositoryUrl, Mirror] = OrderedDict()
-        self._workshop = Workshop(cache_dir / "renders", rendering or RenderSettings(), self._limits, environment)
+        self._limits = limits
+        self._git = GitRepositories(cache_dir=cache_dir, logins=logins, limits=limits, allow_local=allow_local, environment=environment)
+        self._charts = ChartRepositories(cache_dir=cache_dir, book=book, limits=limits, environment=environment)
+        self._workshop = Workshop(cache_dir / "renders", rendering, limits, environment)
 
     def close(self) -> None:
         """Ends the loader's threads once they are idle."""
         self._workshop.close()
 
     async def resolve(self, source: Source, *, timeout: float) -> ResolvedRevision:
-        """The commit that a source means: one listing of the repository, none for a full id that the mirror holds.
+        """The commit or version that a source means: one listing of the repository, none for a full id that is here.
 
-        Raises RevisionNotFoundError, AmbiguousRevisionError, the faults of reaching a repository (see errors),
-        LocalSourceError, PathNotFoundError, and GitTimeoutError after `timeout` seconds.
+        Raises RevisionNotFoundError, AmbiguousRevisionError, ChartNotFoundError, the faults of reaching a repository (see
+        errors), LocalSourceError, PathNotFoundError, and a timeout error after `timeout` seconds.
         """
-        if source.chart:
-            raise SourceError("charts of repositories are not rendered by this version")
         if not source.repo_url:
             await asyncio.to_thread(split_local, self._local_path(source))
             return ResolvedRevision()
-        url = self._parse(source)
+        revision = source.target_revision or "HEAD"
         try:
             async with asyncio.timeout(timeout):
-                resolved = await self._resolve(self._mirror(url), source.target_revision or "HEAD")
+                if is_chart_source(source):
+                    chosen = await self._charts.resolve(source)
+                    return ResolvedRevision(hide_credentials(address_of(source)), chosen.version, digest=chosen.digest, place=chosen.url)
+                url = self._git.parse(source.repo_url)
+                resolved = await self._git.resolve(url, revision, source.tag_prefix)
+                return ResolvedRevision(url.shown, resolved.commit, resolved.ref)
         except TimeoutError as error:
-            raise _too_slow(url, f"resolving {source.target_revision!r}", timeout) from error
-        return ResolvedRevision(url.shown, resolved.commit, resolved.ref)
+            raise _too_slow(source, f"resolving {revision!r}", timeout) from error
+
+    async def resolve_all(self, sources: Sequence[Source], *, timeout: float) -> tuple[ResolvedRevision, ...]:
+        """The revisions of several sources, in order. Raises the first fault of any."""
+        resolving = [asyncio.ensure_future(self.resolve(source, timeout=timeout)) for source in sources]
+        try:
+            return tuple(await asyncio.gather(*resolving))
+        finally:
+            for each in resolving:
+                each.cancel()
+            await asyncio.gather(*resolving, return_exceptions=True)
 
     async def render(self, source: Source, revision: ResolvedRevision, *, timeout: float, target: Target | None = None) -> Rendered:
         """The objects of a source at a resolved revision, for a target.
@@ -154,105 +122,109 @@ class Sources:
         and a timeout error after `timeout` seconds.
         """
         target = target or Target()
-        if not source.repo_url:
-            try:
-                async with asyncio.timeout(timeout):
-                    return await self._render_local(source, target)
-            except TimeoutError as error:
-                raise SourceTimeoutError(f"{source.path}: reading it took longer than {timeout:g} s") from error
-        url = self._parse(source)
         try:
             async with asyncio.timeout(timeout):
-                return await self._render_commit(source, revision, self._mirror(url), target)
+                if not source.repo_url:
+                    return await self._render_local(source, target)
+                return await self._mended(lambda: self._render_one(source, revision, target), [source])
         except TimeoutError as error:
-            raise _too_slow(url, f"reading {revision.revision[:12]}", timeout) from error
+            raise _too_slow(source, f"reading {revision.revision[:12]}" if revision.revision else "reading it", timeout) from error
 
-    async def _resolve(self, mirror: Mirror, revision: str) -> references.Resolved:
-        where = mirror.url.shown
-        if references.is_full_id(revision):
-            await self._ensure(mirror, revision.lower())
-            return references.Resolved(await mirror.find_commit(revision.lower()) or revision.lower())
-        listed = await mirror.list_references()
-        if not references.is_short_id(revision):
-            return references.resolve_name(listed, revision, where)
-        await mirror.fetch_everything()
-        commits = await mirror.find_commits(revision.lower())
-        if len(commits) == 1:
-            return references.Resolved(commits[0])
-        hint = references.hint_for_id(listed, revision)
-        if commits:
-            shown = ", ".join(commit[:16] for commit in commits[:5])
-            raise RevisionNotFoundError(f"{where}: {revision!r} begins {len(commits)} commit ids: {shown}", hint=hint or "write more of it")
-        raise RevisionNotFoundError(f"{where}: no commit's id begins with {revision!r}", hint=hint or "write the whole id")
+    async def render_all(
+        self, sources: Sequence[Source], revisions: Sequence[ResolvedRevision], *, timeout: float, target: Target | None = None
+    ) -> Rendered:
+        """The objects of several sources as one set, in order. Files of those that have a `ref` are there for all.
 
-    async def _ensure(self, mirror: Mirror, commit: str, ref: str = "") -> Path:
-        """Sees to it that a commit can be read, and says from which git directory."""
-        if await mirror.has_commit(commit):
-            return mirror.path
-        log.debug("git.fetching", repository=mirror.url.shown, commit=commit, ref=ref)
+        Raises what `render` does; the file of a fault says of which source it is. One source alone is rendered as `render`
+        does it.
+        """
+        if len(sources) == 1:
+            return await self.render(sources[0], revisions[0], timeout=timeout, target=target)
         try:
-            await mirror.fetch_commit(commit, ref)
-        except (TransferError, CorruptRepositoryError):
-            # A partial clone on this machine can't be copied, but what a render needs of it may be there.
-            in_place = await mirror.find_in_place(commit)
-            if in_place is None:
-                raise
-            return in_place
-        return mirror.path
+            async with asyncio.timeout(timeout):
+                return await self._mended(lambda: self._render_several(sources, revisions, target or Target()), sources)
+        except TimeoutError as error:
+            raise _too_slow(sources[0], "reading it and the other sources", timeout) from error
 
-    async def _render_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror, target: Target) -> Rendered:
-        directory = await self._ensure(mirror, revision.revision, revision.ref)
+    async def _render_one(self, source: Source, revision: ResolvedRevision, target: Target) -> Rendered:
+        async with self._open(source, revision) as opened:
+            product = await render_request(self._request(opened, revision, target, {}), self._workshop)
+        return rendered_from(product, revision.revision)
+
+    async def _render_several(self, sources: Sequence[Source], revisions: Sequence[ResolvedRevision], target: Target) -> Rendered:
+        parts: list[tuple[int, Rendered]] = []
+        async with contextlib.AsyncExitStack() as stack:
+            opened = [
+                await stack.enter_async_context(self._open(source, revision)) for source, revision in zip(sources, revisions, strict=True)
+            ]
+            lent = {each.source.ref: Lent(each.tree, each.where) for each in opened if each.source.ref}
+            for index, (each, revision) in enumerate(zip(opened, revisions, strict=True)):
+                if each.source.is_reference:
+                    continue
+                try:
+                    product = await render_request(self._request(each, revision, target, lent), self._workshop)
+                except DelegateError as error:
+                    _say_source(error, index)
+                    raise
+                parts.append((index, rendered_from(product, revision.revision)))
+        return merged(parts)
+
+    @contextlib.asynccontextmanager
+    async def _open(self, source: Source, revision: ResolvedRevision) -> AsyncIterator[_Opened]:
+        if not source.repo_url:
+            directory, below = await asyncio.to_thread(split_local, self._local_path(source))
+            yield _Opened(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(directory))
+        elif is_chart_source(source):
+            chosen = ChartVersion(revision.revision, revision.place, revision.digest)
+            artifact = await self._charts.open(source, chosen)
+            path = "/".join(filter(None, (artifact.path, source.path)))
+            where = f"{revision.repo_url} {source.chart} {revision.revision}"
+            yield _Opened(artifact.tree, msgspec.structs.replace(source, path=path), where)
+        else:
+            url = self._git.parse(source.repo_url)
+            async with self._git.open_tree(url, revision.revision, revision.ref) as tree:
+                yield _Opened(tree, source, f"{url.shown} at {revision.revision[:12]}")
+
+    def _request(self, opened: _Opened, revision: ResolvedRevision, target: Target, lent: Mapping[str, Lent]) -> Request[Any]:
+        source = opened.source
+        variables = variables_of(source, application=target.application, namespace=target.namespace, revision=revision.revision)
+        return Request(opened.tree, source, opened.where, variables, target, lent, self._charts.fetch_dependency)
+
+    async def _mended(self, render: Callable[[], Awaitable[Rendered]], sources: Sequence[Source]) -> Rendered:
+        """Renders; where a mirror turns out to be broken, makes it anew and renders again."""
         try:
-            return await self._read_commit(source, revision, mirror, directory, target)
+            return await render()
         except CorruptRepositoryError as error:
-            if directory != mirror.path:
+            discarded = [
+                await self._git.discard(self._git.parse(source.repo_url), error)
+                for source in sources
+                if source.repo_url and not is_chart_source(source)
+            ]
+            if not any(discarded):
                 raise
-            log.warning("git.mirror_corrupt", repository=mirror.url.shown, error=error.message)
-            await mirror.discard()
-        directory = await self._ensure(mirror, revision.revision, revision.ref)
-        return await self._read_commit(source, revision, mirror, directory, target)
-
-    async def _read_commit(self, source: Source, revision: ResolvedRevision, mirror: Mirror, directory: Path, target: Target) -> Rendered:
-        where = f"{mirror.url.shown} at {revision.revision[:12]}"
-        async with open_objects(directory, mirror.environment, self._limits, where) as reader:
-            tree = await CommitTree.of_commit(reader, revision.revision, self._limits, where)
-            request = Request(tree, source, where, _variables(source, revision.revision, target), target)
-            product = await render_request(request, self._workshop)
-        return _rendered(product, revision.revision)
+        return await render()
 
     async def _render_local(self, source: Source, target: Target) -> Rendered:
         path = self._local_path(source)
         directory, below = await asyncio.to_thread(split_local, path)
-        variables = _variables(source, "", target)
-        request = Request(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(path), variables, target)
+        opened = _Opened(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(path))
+        request = self._request(opened, ResolvedRevision(), target, {})
         if await detect_type(request) is SourceType.DIRECTORY:
-            product = await render_directory(request, self._workshop, shown=path.name if below != "." else "")
-            return _rendered(product, f"sha256:{product.content}")
-        roots = await asyncio.to_thread(roots_for, directory.resolve())
-        for root in roots:
-            inside = str(directory.resolve().relative_to(root))
-            request = Request(LocalTree(root, self._limits), msgspec.structs.replace(source, path=inside), str(path), variables, target)
-            try:
-                product = await render_request(request, self._workshop)
-            except OutsideSourceError:
-                if root == roots[-1]:
-                    raise
-            else:
-                return _rendered(product, f"sha256:{product.content}")
-        raise AssertionError("there is a root at least")
+            return rendered_from(await render_directory(request, self._workshop, shown=path.name if below != "." else ""), "")
+        return rendered_from(await self._render_in_place(opened, directory.resolve(), target), "")
 
-    def _parse(self, source: Source) -> RepositoryUrl:
-        return parse_url(source.repo_url, allow_local=self._allow_local, allow_http=self._settings.allow_http)
+    async def _render_in_place(self, opened: _Opened, directory: Path, target: Target) -> Product:
+        """A kustomization or chart of this machine, which may reach as far as it says (see `roots_for`)."""
+        roots = await asyncio.to_thread(roots_for, directory)
+        for root in roots[:-1]:
+            with contextlib.suppress(OutsideSourceError):
+                return await self._render_below(root, opened, directory, target)
+        return await self._render_below(roots[-1], opened, directory, target)
 
-    def _mirror(self, url: RepositoryUrl) -> Mirror:
-        mirror = self._mirrors.get(url)
-        if mirror is None:
-            mirror = Mirror(url, cache_dir=self._cache_dir, settings=self._settings, limits=self._limits, outside=self._environment)
-            self._mirrors[url] = mirror
-            if len(self._mirrors) > _MOST_MIRRORS:
-                self._mirrors.popitem(last=False)
-        self._mirrors.move_to_end(url)
-        return mirror
+    async def _render_below(self, root: Path, opened: _Opened, directory: Path, target: Target) -> Product:
+        source = msgspec.structs.replace(opened.source, path=str(directory.relative_to(root)))
+        request = self._request(_Opened(LocalTree(root, self._limits), source, opened.where), ResolvedRevision(), target, {})
+        return await render_request(request, self._workshop)
 
     def _local_path(self, source: Source) -> Path:
         if not self._allow_local:
@@ -263,16 +235,15 @@ class Sources:
         return path
 
 
-def _variables(source: Source, revision: str, target: Target) -> dict[str, str]:
-    return variables_of(source, application=target.application, namespace=target.namespace, revision=revision)
+def _say_source(error: DelegateError, index: int) -> None:
+    for each in getattr(error, "errors", (error,)):
+        each.file = f"sources[{index}]:{each.file}" if each.file else f"sources[{index}]"
+    error.file = getattr(error, "errors", (error,))[0].file
 
 
-def _rendered(product: Product, revision: str) -> Rendered:
-    loaded = product.loaded
-    return Rendered(revision, loaded.manifests, (*product.notices, *loaded.notices), product.content, loaded.lines)
-
-
-def _too_slow(url: RepositoryUrl, what: str, timeout: float) -> GitTimeoutError:
-    return GitTimeoutError(
-        f"{url.shown}: {what} took longer than {timeout:g} s", hint=f"check the way to {url.host or 'it'}, or give it more time"
-    )
+def _too_slow(source: Source, what: str, timeout: float) -> DelegateError:
+    if not source.repo_url:
+        return SourceTimeoutError(f"{source.path}: {what} took longer than {timeout:g} s")
+    shown = hide_credentials(source.repo_url)
+    kind = FetchTimeoutError if is_chart_source(source) else GitTimeoutError
+    return kind(f"{shown}: {what} took longer than {timeout:g} s", hint="check the way to its host, or give it more time")

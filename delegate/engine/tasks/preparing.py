@@ -11,7 +11,8 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
-from delegate.engine.sources.manifests import Rendered, Sources
+from delegate.engine.sources.manifests import Sources
+from delegate.engine.sources.renders import Rendered
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import DesiredSet, prepare_desired
 from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, UnsupportedTaskError

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from delegate.engine.sources.commands import minimal_environment
+from delegate.engine.sources.fetching import rules_from
 from delegate.engine.sources.git.settings import GitSettings, Login
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
-from delegate.foundation.secrets import SecretUrl
 from delegate.foundation.settings.proxies import ProxyRules
 
 _NOWHERE = os.devnull
@@ -67,23 +67,39 @@ def local_environment(outside: Mapping[str, str], home: Path) -> dict[str, str]:
     return minimal_environment(outside) | _isolation(home) | _as_variables(_CONFIGURATION) | {"GIT_ALLOW_PROTOCOL": ""}
 
 
-def remote_environment(outside: Mapping[str, str], home: Path, url: RepositoryUrl, login: Login, settings: GitSettings) -> dict[str, str]:
-    """For git processes that talk to one repository, and to nothing else."""
+def remote_environment(
+    outside: Mapping[str, str], home: Path, url: RepositoryUrl, *, login: Login, settings: GitSettings, files: Mapping[str, Path]
+) -> dict[str, str]:
+    """For git processes that talk to one repository, and to nothing else. `files` hold the texts of `login.files`."""
     configuration = dict(_CONFIGURATION)
     environment = minimal_environment(outside) | _isolation(home) | {"GIT_ALLOW_PROTOCOL": url.transport.value}
     if url.transport in (Transport.HTTPS, Transport.HTTP):
-        environment |= _proxy(outside, url)
-        if "SSL_CERT_FILE" in environment:
-            configuration["http.sslCAInfo"] = environment["SSL_CERT_FILE"]
-        if login.password is not None:
-            origin = "/".join(url.address.split("/", 3)[:3])
+        environment |= _proxy(login.proxies or rules_from(outside), url)
+        configuration |= _trust(environment.get("SSL_CERT_FILE", ""), login, files)
+        origin = "/".join(url.address.split("/", 3)[:3])
+        if login.bearer_token is not None:
+            configuration[f"http.{origin}/.extraHeader"] = f"Authorization: Bearer {login.bearer_token.reveal()}"
+        elif login.password is not None:
             configuration[f"credential.{origin}.helper"] = _HELPER
             environment |= {_USERNAME_VARIABLE: login.username or "git", _PASSWORD_VARIABLE: login.password.reveal()}
     elif url.transport is Transport.SSH:
-        environment |= {"GIT_SSH_COMMAND": _ssh_command(login, settings), "GIT_SSH_VARIANT": "ssh"}
-        if outside.get("SSH_AUTH_SOCK") and login.ssh_key is None:
+        environment |= {"GIT_SSH_COMMAND": _ssh_command(login, settings, files), "GIT_SSH_VARIANT": "ssh"}
+        if outside.get("SSH_AUTH_SOCK") and login.ssh_key is None and "ssh_key" not in files:
             environment["SSH_AUTH_SOCK"] = outside["SSH_AUTH_SOCK"]
     return environment | _as_variables(configuration)
+
+
+def _trust(system: str, login: Login, files: Mapping[str, Path]) -> dict[str, str]:
+    """Whom to take for the repository, and with which certificate to present ourselves."""
+    configuration = {}
+    authority = str(files.get("authority") or system)
+    if authority:
+        configuration["http.sslCAInfo"] = authority
+    if login.insecure:
+        configuration["http.sslVerify"] = "false"
+    if "certificate" in files and "key" in files:
+        configuration |= {"http.sslCert": str(files["certificate"]), "http.sslKey": str(files["key"])}
+    return configuration
 
 
 def _isolation(home: Path) -> dict[str, str]:
@@ -108,25 +124,23 @@ def _as_variables(configuration: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def _proxy(outside: Mapping[str, str], url: RepositoryUrl) -> dict[str, str]:
-    def variable(name: str) -> str:
-        return outside.get(name) or outside.get(name.upper()) or ""
-
-    http, https = variable("http_proxy"), variable("https_proxy")
-    exceptions = tuple(entry for entry in variable("no_proxy").split(",") if entry.strip())
-    rules = ProxyRules(SecretUrl(http) if http else None, SecretUrl(https) if https else None, exceptions)
+def _proxy(rules: ProxyRules, url: RepositoryUrl) -> dict[str, str]:
     proxy = rules.address_for(url.address)
     # Decided here, by the one rule: libcurl's own reading of NO_PROXY differs from version to version.
     return {"no_proxy": "*"} if proxy is None else {f"{url.transport}_proxy": proxy}
 
 
-def _ssh_command(login: Login, settings: GitSettings) -> str:
+def _ssh_command(login: Login, settings: GitSettings, files: Mapping[str, Path]) -> str:
     options = [*_SSH_OPTIONS]
-    if settings.known_hosts is not None:
-        options += [f'UserKnownHostsFile="{settings.known_hosts}"', f"GlobalKnownHostsFile={_NOWHERE}"]
+    known_hosts = files.get("known_hosts") or settings.known_hosts
+    if login.ignore_host_key:
+        options = ["StrictHostKeyChecking=no", f"UserKnownHostsFile={_NOWHERE}", *options]  # the first one counts
+    elif known_hosts is not None:
+        options += [f'UserKnownHostsFile="{known_hosts}"', f"GlobalKnownHostsFile={_NOWHERE}"]
     arguments = ["ssh", "-F", _NOWHERE]
-    if login.ssh_key is not None:
-        arguments += ["-i", str(login.ssh_key)]
+    key = files.get("ssh_key") or login.ssh_key
+    if key is not None:
+        arguments += ["-i", str(key)]
         options += ["IdentitiesOnly=yes", "IdentityAgent=none"]
     for option in options:
         arguments += ["-o", option]

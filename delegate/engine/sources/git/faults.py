@@ -127,6 +127,11 @@ def is_corrupt(stderr: str) -> bool:
     return any(_CORRUPT.search(line) for line in stderr.splitlines() if not line.startswith("remote:"))
 
 
+def is_refused(stderr: str) -> bool:
+    """Whether it was the credentials that the server didn't take."""
+    return _AUTHENTICATION.search(stderr) is not None
+
+
 def is_unknown_object(stderr: str) -> bool:
     """Whether the server doesn't have, or doesn't give, what was asked for by its id or name."""
     return _NO_REVISION.search(stderr) is not None

@@ -19,12 +19,13 @@ from delegate.engine.sources.commands import Command, Completed, run_command
 from delegate.engine.sources.errors import CacheDirectoryError, RevisionNotFoundError
 from delegate.engine.sources.git import environments, faults
 from delegate.engine.sources.git.locks import MirrorLock
+from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.references import References, read_listing
-from delegate.engine.sources.git.settings import GitSettings, Login, login_for
+from delegate.engine.sources.git.settings import Login
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
+from delegate.engine.sources.keyfiles import private_files
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.sharing import SharedCall
-from delegate.foundation.redaction import KNOWN_SECRETS
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -38,18 +39,16 @@ _STALE_PATTERNS = ("*.lock", "refs/**/*.lock", "objects/**/tmp_*", "objects/**/*
 class Mirror:
     """The mirror of one repository. Every call ends with the caller's deadline and leaves no lock behind."""
 
-    def __init__(
-        self, url: RepositoryUrl, *, cache_dir: Path, settings: GitSettings, limits: SourceLimits, outside: Mapping[str, str]
-    ) -> None:
+    def __init__(self, url: RepositoryUrl, *, cache_dir: Path, logins: Logins, limits: SourceLimits, outside: Mapping[str, str]) -> None:
         name = hashlib.sha256(url.key.encode()).hexdigest()[:_ID_CHARACTERS]
         self.path = cache_dir / f"{name}.git"
         self.url = url
         self._home = cache_dir / "home"
-        self._login: Login = login_for(url, settings.credentials)
-        KNOWN_SECRETS.add(self._login.password)
+        self._keys = cache_dir / "keys"
+        self._logins = logins
         self._limits = limits
         self._lock = MirrorLock(cache_dir / f"{name}.lock")
-        self._remote = environments.remote_environment(outside, self._home, url, self._login, settings)
+        self._outside = outside
         self._local = environments.local_environment(outside, self._home)
         self._listing = SharedCall(self._list)
 
@@ -135,11 +134,9 @@ class Mirror:
 
     async def _list(self) -> References:
         self._make_home()
-        arguments = ("git", "ls-remote", "--quiet", "--symref", "--", self.url.address)
-        command = Command(arguments, self._remote, directory=self._home)
-        completed = await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdout_limit=self._limits.listing_bytes)
+        completed, login = await self._run_remote(("git", "ls-remote", "--quiet", "--symref", "--", self.url.address))
         if completed.exit_code != 0:
-            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+            raise faults.classify(completed.stderr, self.url, login, str(self.path))
         return read_listing(completed.stdout)
 
     async def _fetch(self, specifications: Sequence[str], lock: int, *, id_length: int, depth: int) -> None:
@@ -150,7 +147,8 @@ class Mirror:
         elif (self.path / "shallow").exists():
             options.append("--unshallow")
         stdin = "".join(f"{specification}\n" for specification in specifications).encode()
-        completed = await self._git("fetch", *options, "--", self.url.address, stdin=stdin, remote=True, lock=lock)
+        arguments = ("git", f"--git-dir={self.path}", "fetch", *options, "--", self.url.address)
+        completed, login = await self._run_remote(arguments, stdin=stdin, lock=lock)
         if completed.exit_code == 0:
             return
         if depth and faults.refuses_shallow(completed.stderr):
@@ -159,11 +157,11 @@ class Mirror:
             log.warning("git.mirror_corrupt", repository=self.url.shown, error=faults.excerpt(completed.stderr))
             await self._remove()
             await self._prepare(id_length)
-            again = await self._git("fetch", *options, "--", self.url.address, stdin=stdin, remote=True, lock=lock)
+            again, login = await self._run_remote(arguments, stdin=stdin, lock=lock)
             if again.exit_code != 0:
-                raise faults.classify(again.stderr, self.url, self._login, str(self.path))
+                raise faults.classify(again.stderr, self.url, login, str(self.path))
         elif not faults.is_unknown_object(completed.stderr):
-            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+            raise faults.classify(completed.stderr, self.url, login, str(self.path))
 
     async def _prepare(self, id_length: int) -> None:
         """Makes the mirror where there is none, and removes what a killed fetch left behind. Under the lock."""
@@ -175,7 +173,7 @@ class Mirror:
         arguments = ("git", "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(self.path))
         completed = await run_command(Command(arguments, self._local, directory=self._home), timeout=_LONGEST_CALL_SECONDS)
         if completed.exit_code != 0:
-            raise faults.classify(completed.stderr, self.url, self._login, str(self.path))
+            raise faults.classify(completed.stderr, self.url, Login(), str(self.path))
 
     async def _remove(self) -> None:
         # Renamed first: who reads it meanwhile finds all of it or nothing.
@@ -191,14 +189,30 @@ class Mirror:
         if packs > _MOST_PACKS:
             await self._git("repack", "-d", "--geometric=2", "--quiet", lock=lock)
 
-    async def _git(self, *arguments: str, stdin: bytes = b"", remote: bool = False, lock: int | None = None) -> Completed:
+    async def _git(self, *arguments: str, stdin: bytes = b"", lock: int | None = None) -> Completed:
         command = Command(
             ("git", f"--git-dir={self.path}", *arguments),
-            self._remote if remote else self._local,
+            self._local,
             directory=self._home,
             descriptors=() if lock is None else (lock,),
         )
         return await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdin=stdin, stdout_limit=self._limits.listing_bytes)
+
+    async def _run_remote(self, arguments: tuple[str, ...], *, stdin: bytes = b"", lock: int | None = None) -> tuple[Completed, Login]:
+        """Runs what talks to the repository, as whoever we are to it now; a login that can be renewed is tried twice."""
+        login = await self._logins.login_for(self.url)
+        completed = await self._run_as(login, arguments, stdin, lock)
+        if completed.exit_code != 0 and login.renewable and faults.is_refused(completed.stderr):
+            login = await self._logins.login_for(self.url, rejected=True)
+            completed = await self._run_as(login, arguments, stdin, lock)
+        return completed, login
+
+    async def _run_as(self, login: Login, arguments: tuple[str, ...], stdin: bytes, lock: int | None) -> Completed:
+        async with private_files(self._keys, login.files) as files:
+            settings = self._logins.settings
+            environment = environments.remote_environment(self._outside, self._home, self.url, login=login, settings=settings, files=files)
+            command = Command(arguments, environment, directory=self._home, descriptors=() if lock is None else (lock,))
+            return await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdin=stdin, stdout_limit=self._limits.listing_bytes)
 
     def _make_home(self) -> None:
         try:

@@ -2,11 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from delegate.engine.sources.errors import AmbiguousRevisionError, RevisionNotFoundError
+from delegate.engine.sources.versions import Range, Version, read_range, read_version
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHORT_ID = re.compile(r"[0-9a-f]{7,63}")
@@ -89,6 +91,40 @@ def resolve_name(references: References, revision: str, where: str) -> Resolved:
         places = " and ".join(f"{name} ({references.commits[name][:12]})" for name in found)
         raise AmbiguousRevisionError(f"{where}: {revision!r} is ambiguous: {places}", hint=f"write {' or '.join(found)}")
     raise RevisionNotFoundError(f"{where} has no branch or tag {revision!r}", hint=_nearest(references, revision))
+
+
+def resolve_version(references: References, revision: str, where: str, prefix: str) -> Resolved:
+    """The commit of the newest tag in a range of versions; of tags with a prefix, where one is given, without it.
+
+    An exact tag or branch of that name wins over the range. Raises RevisionNotFoundError, and AmbiguousRevisionError where
+    two tags are the same version (`1.0.0` and `v1.0.0`) of different commits.
+    """
+    exact = [name for name in (f"refs/tags/{prefix}{revision}", f"refs/heads/{revision}") if name in references.commits]
+    if exact and not prefix:
+        return resolve_name(references, revision, where)
+    if exact and exact[0].startswith("refs/tags/"):
+        return Resolved(references.commits[exact[0]], exact[0])
+    wanted = read_range(revision)
+    if wanted is None or (prefix and revision in ("", "HEAD")):
+        hint = "with tagPrefix, targetRevision is a version or a range of them, such as 1.x"
+        raise RevisionNotFoundError(f"{where}: {revision!r} is no range of versions", hint=hint)
+    tags = [name.removeprefix("refs/tags/") for name in references.commits if name.startswith(f"refs/tags/{prefix}")]
+    versions = [version for version in (read_version(tag.removeprefix(prefix)) for tag in sorted(tags)) if version is not None]
+    newest = wanted.newest(versions)
+    if newest is None:
+        words = f"{where}: none of {len(versions)} tagged versions is in {revision!r}"
+        raise RevisionNotFoundError(words, hint=_near_range(wanted, versions))
+    names = [f"refs/tags/{prefix}{version.text}" for version in versions if version == newest]
+    if len({references.commits[name] for name in names}) > 1:
+        places = " and ".join(f"{name} ({references.commits[name][:12]})" for name in names)
+        raise AmbiguousRevisionError(f"{where}: the newest version in {revision!r} is ambiguous: {places}", hint="remove one of the tags")
+    return Resolved(references.commits[names[0]], names[0])
+
+
+def _near_range(wanted: Range, versions: Sequence[Version]) -> str:
+    if any(version.prerelease and wanted.admits(replace(version, prerelease="")) for version in versions):
+        return "pre-releases are in a range only where it says so: add -0 to its version"
+    return f"the newest tagged version is {max(versions).text}" if versions else "versions are tagged like v1.2.3"
 
 
 def hint_for_id(references: References, revision: str) -> str:

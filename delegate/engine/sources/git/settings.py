@@ -7,6 +7,7 @@ import msgspec
 
 from delegate.engine.sources.git.urls import RepositoryUrl
 from delegate.foundation.secrets import Secret
+from delegate.foundation.settings.proxies import ProxyRules
 
 
 class GitCredentials(msgspec.Struct, frozen=True):
@@ -34,23 +35,50 @@ class GitSettings(msgspec.Struct, frozen=True):
 
 
 class Login(msgspec.Struct, frozen=True):
-    """How to present ourselves to one repository."""
+    """How to present ourselves to one repository, and whom to take it for. Certificates and keys are PEM texts.
+
+    `authority` takes the place of the system's authorities, `known_hosts` (a text) that of the settings' file. `proxies` are
+    the repository's own; None means those of this process. A renewable login is got anew where it is refused.
+    """
 
     username: str = ""
     password: Secret | None = None
+    bearer_token: Secret | None = None
     ssh_key: Path | None = None
+    ssh_private_key: Secret | None = None
+    tls_certificate: Secret | None = None
+    tls_key: Secret | None = None
+    authority: str = ""
+    known_hosts: str = ""
+    ignore_host_key: bool = False
+    insecure: bool = False
+    proxies: ProxyRules | None = None
+    renewable: bool = False
 
     @property
     def is_anonymous(self) -> bool:
-        return self.password is None and self.ssh_key is None
+        given = (self.password, self.bearer_token, self.ssh_key, self.ssh_private_key, self.tls_certificate)
+        return all(each is None for each in given)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What git and ssh take from files only."""
+        texts = {
+            "ssh_key": self.ssh_private_key.reveal() if self.ssh_private_key is not None else "",
+            "certificate": self.tls_certificate.reveal() if self.tls_certificate is not None else "",
+            "key": self.tls_key.reveal() if self.tls_key is not None else "",
+            "authority": self.authority,
+            "known_hosts": self.known_hosts,
+        }
+        return {name: text for name, text in texts.items() if text}
 
 
-def login_for(url: RepositoryUrl, credentials: Sequence[GitCredentials]) -> Login:
-    """The credentials of the address itself, else those of the longest prefix that covers it."""
+def given_login(url: RepositoryUrl, credentials: Sequence[GitCredentials]) -> Login | None:
+    """The credentials of the address itself, else those of the longest prefix of the settings that covers it."""
     if url.password is not None:
         return Login(url.username, url.password)
     covering = sorted((each for each in credentials if each.covers(url.address)), key=lambda each: len(each.url_prefix))
     if not covering:
-        return Login(url.username)
+        return None
     best = covering[-1]
-    return Login(best.username or url.username or "git", best.password, best.ssh_key)
+    return Login(best.username or url.username or "git", best.password, ssh_key=best.ssh_key)

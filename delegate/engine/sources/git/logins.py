@@ -1,0 +1,81 @@
+"""Who we are to a repository right now: by its address, by the settings, by what is written of repositories elsewhere."""
+
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from delegate.engine.sources.access.books import AccessBook
+from delegate.engine.sources.access.entries import Access, Entry, GithubApp, Kind
+from delegate.engine.sources.access.github import GithubTokens
+from delegate.engine.sources.errors import AccessError
+from delegate.engine.sources.fetching import WebAccess, proxies_of, rules_from
+from delegate.engine.sources.git.settings import GitSettings, Login, given_login
+from delegate.engine.sources.git.urls import RepositoryUrl, Transport
+from delegate.foundation.redaction import KNOWN_SECRETS
+from delegate.foundation.secrets import Secret
+from delegate.foundation.settings.proxies import ProxyRules
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+_APP_USER = "x-access-token"
+
+
+class Logins:
+    """One for a process. Nothing is kept but tokens that say how long they live."""
+
+    def __init__(self, settings: GitSettings, book: AccessBook, outside: Mapping[str, str], *, tokens: GithubTokens | None = None) -> None:
+        self.settings = settings
+        self._book = book
+        self._rules = rules_from(outside)
+        self._tokens = tokens or GithubTokens()
+        self._warned: set[str] = set()
+
+    async def login_for(self, url: RepositoryUrl, *, rejected: bool = False) -> Login:
+        """How to present ourselves to a repository. `rejected`: it refused the last login, and that was renewable.
+
+        Raises AccessError, and the faults of getting a token.
+        """
+        given = given_login(url, self.settings.credentials)
+        if given is not None:
+            KNOWN_SECRETS.add(given.password)
+        if url.transport is Transport.FILE:
+            return given or Login()
+        access = await self._book.current()
+        entry = None if given is not None else await self._book.find(url.address, (Kind.GIT,))
+        trusted = given or (Login(url.username) if entry is None else await self._login_of(entry, url, access, rejected=rejected))
+        return _with_trust(trusted, url, access)
+
+    async def _login_of(self, entry: Entry, url: RepositoryUrl, access: Access, *, rejected: bool) -> Login:
+        if entry.unsupported:
+            hint = "use a token, an SSH key, a client certificate or a GitHub App"
+            raise AccessError(f"{url.shown}: {', '.join(entry.unsupported)} is not supported", hint=hint, file=entry.origin)
+        if (entry.insecure or entry.ignore_host_key) and entry.url not in self._warned:
+            self._warned.add(entry.url)
+            log.warning("repositories.unverified", repository=url.shown, file=entry.origin)
+        proxies = proxies_of(entry.proxy, entry.no_proxy, self._rules)
+        login = Login(
+            username=entry.username or url.username,
+            password=entry.password,
+            bearer_token=entry.bearer_token,
+            ssh_private_key=entry.ssh_private_key,
+            tls_certificate=entry.tls_certificate,
+            tls_key=entry.tls_key,
+            ignore_host_key=entry.ignore_host_key,
+            insecure=entry.insecure,
+            proxies=proxies,
+        )
+        if entry.github_app is None or url.transport is Transport.SSH:
+            return login
+        token = await self._token(entry.github_app, url, access, proxies, rejected=rejected)
+        return Login(_APP_USER, token, insecure=entry.insecure, proxies=proxies, renewable=True)
+
+    async def _token(self, app: GithubApp, url: RepositoryUrl, access: Access, proxies: ProxyRules, *, rejected: bool) -> Secret:
+        web = WebAccess(authority=access.authority_for(app.url), proxies=proxies)
+        return await self._tokens.token_for(app, url.address, web, rejected=rejected)
+
+
+def _with_trust(login: Login, url: RepositoryUrl, access: Access) -> Login:
+    if url.transport is Transport.SSH:
+        return msgspec.structs.replace(login, known_hosts=access.known_hosts)
+    return msgspec.structs.replace(login, authority=access.authority_for(url.address))
