@@ -70,6 +70,7 @@ tasks = sa.Table(
     _partial("ix_tasks_queued", "lock_key", "rank", "sequence", where="state = 'queued'"),
     _partial("ix_tasks_unresolved", "destination", where="state = 'queued' AND cluster_uid IS NULL"),
     _partial("ix_tasks_deadline", "deadline_at", where="state <> 'finished' AND deadline_at IS NOT NULL"),
+    _partial("ix_tasks_finished", "finished_at", where="state = 'finished'"),
     sa.Index("ix_tasks_application", "application", "sequence"),
 )
 
@@ -274,4 +275,85 @@ cluster_keys = sa.Table(
     sa.Column("accounts", sa.Text, nullable=False),  # JSON: namespace/name of the service accounts that may
     sa.Column("keys", sa.Text, nullable=False),  # JSON Web Key Set
     sa.Column("updated_at", sa.Double, nullable=False),
+)
+
+dead_letters = sa.Table(
+    "dead_letters",
+    metadata,
+    sa.Column("sequence", _SERIAL, primary_key=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("delegate_id", sa.Text, nullable=False),  # empty: written by the manager itself
+    sa.Column("delegate", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("error_code", sa.Text, nullable=False),
+    sa.Column("error_category", sa.Text, nullable=False),
+    sa.Column("task_id", sa.Text, nullable=False, index=True),
+    sa.Column("attempt_id", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("application", sa.Text, nullable=False),
+    sa.Column("cluster", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("written_at", sa.Double, nullable=False),
+    sa.Column("indexed_at", sa.Double, nullable=False),
+    sa.Column("url", sa.Text, nullable=False),  # empty: on the delegate's disk
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("masked", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text),  # the task's, for the letter may outlive it; null where it was not known
+    sa.Column("generation", sa.Integer, nullable=False),  # redrives that led to this task
+    sa.Column("state", sa.Text, nullable=False),  # open, redriven, purged
+    sa.Column("redriven_as", sa.Text, nullable=False),  # the task that it became
+    sa.Index("ix_dead_letters_state", "state", "sequence"),
+)
+
+redrives = sa.Table(
+    "redrives",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),  # running, finished, cancelled
+    sa.Column("filter", sa.Text, nullable=False),  # JSON
+    sa.Column("rate", sa.Double, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("ended_by", sa.Text, nullable=False),
+    sa.Column("paced_at", sa.Double, nullable=False),  # until when the rate is used up
+    sa.Column("cursor", sa.BigInteger, nullable=False),  # of the letter that was looked at last
+    sa.Column("last", sa.BigInteger, nullable=False),  # of the last letter when it began: what comes back is not sent round
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("moved", sa.Integer, nullable=False),
+    sa.Column("skipped", sa.Text, nullable=False),  # JSON: how many, by why
+    _partial("uq_redrives_running", "state", unique=True, where="state = 'running'"),
+)
+
+redriven = sa.Table(
+    "redriven",
+    metadata,
+    sa.Column("letter_id", sa.Text, primary_key=True),
+    sa.Column("redrive_id", sa.Text, primary_key=True),
+    sa.Column("task_id", sa.Text, nullable=False, index=True),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+)
+
+blobs = sa.Table(
+    "blobs",
+    metadata,
+    sa.Column("attempt_id", sa.Text, primary_key=True),  # one for each attempt: its whole result
+    sa.Column("task_id", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False, index=True),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("received", sa.BigInteger, nullable=False),
+    sa.Column("complete", sa.Boolean, nullable=False),  # all is there, and is what its digest says
+    sa.Column("touched_at", sa.Double, nullable=False, index=True),
+)
+
+blob_pieces = sa.Table(
+    "blob_pieces",
+    metadata,
+    sa.Column("attempt_id", sa.Text, primary_key=True),
+    sa.Column("offset", sa.BigInteger, primary_key=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
 )
