@@ -14,7 +14,9 @@ import msgspec
 from delegate.foundation.errors import Category, DelegateError, ErrorGroup
 from delegate.foundation.quantities import parse_duration
 from delegate.model.applications import NotAnApplicationError, read_application
+from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.resources import JsonObject
+from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 
 
@@ -54,8 +56,16 @@ class Destination(_Strict, frozen=True):
     namespace: str = ""
 
 
+class PruneGuard(_Strict, frozen=True):
+    """A prune of at least `count` objects which are more than `share` percent of all wants to be confirmed."""
+
+    share: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
+    count: Annotated[int, msgspec.Meta(ge=1)] = 10
+
+
 class SyncPolicy(_Strict, frozen=True):
     sync_options: tuple[str, ...] = ()
+    prune_guard: PruneGuard = PruneGuard()
 
 
 class SyncSpec(_Strict, frozen=True):
@@ -64,14 +74,26 @@ class SyncSpec(_Strict, frozen=True):
     source: Source = Source()
     sources: tuple[Source, ...] = ()
     sync_policy: SyncPolicy = SyncPolicy()
+    ignore_differences: tuple[IgnoredDifference, ...] = ()
+    ownership: tuple[OwnershipRule, ...] = ()
 
     @property
     def all_sources(self) -> tuple[Source, ...]:
         return self.sources or (self.source,)
 
 
+class Deletion(enum.StrEnum):
+    """The end of an Application: its objects go with it, or stay and belong to nobody."""
+
+    CASCADE = "cascade"
+    ORPHAN = "orphan"
+
+
 class SyncOptions(_Strict, frozen=True):
-    """Choices of one run; they win over the Application's sync policy. None means: as the sync policy says."""
+    """Choices of one run; they win over the Application's sync policy. None means: as the sync policy says.
+
+    `confirm` says yes to what wants to be confirmed: large prunes, and objects that say `Prune=confirm` or `Delete=confirm`.
+    """
 
     prune: bool | None = None
     wait: bool = True
@@ -81,6 +103,8 @@ class SyncOptions(_Strict, frozen=True):
     force: bool = False
     replace: bool = False
     resources: tuple[str, ...] = ()
+    confirm: bool = False
+    delete: Deletion | None = None
 
 
 class RetryPolicy(_Strict, frozen=True):
@@ -119,6 +143,11 @@ class Task(_Strict, frozen=True):
     def sync_spec(self) -> SyncSpec:
         """The spec of a sync or diff task. Raises TaskDocumentError."""
         return _convert(self.spec, SyncSpec, "spec")
+
+    @property
+    def selection(self) -> Selection:
+        """The objects that this run is about."""
+        return read_selection(self.options.resources)
 
     def document(self) -> JsonObject:
         """The task as the JSON object that `read_task` reads back."""
@@ -170,6 +199,10 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
             parse_duration(text)
         except ValueError as error:
             yield TaskDocumentError(f"{field}: {error}").at(field)
+    try:
+        read_selection(task.options.resources)
+    except ValueError as error:
+        yield TaskDocumentError(f"options.resources: {error}").at("options.resources")
     if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
         try:
             yield from _faults_of_sources(task.sync_spec())
