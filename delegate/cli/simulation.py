@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -30,6 +31,25 @@ class SimulatorStartError(DelegateError):
 )
 @click.option("--admin-token", metavar="T", help="Token of the administrator; by default a random one.")
 @click.option("--limited-token", metavar="T", help="Token of a user who may do what role bindings give; by default a random one.")
+@click.option(
+    "--seed",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Applies the manifests below it before anybody is answered.",
+)
+@click.option(
+    "--snapshot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Goes on from what it holds; saved every few seconds, and at the end. Secrets are in it.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.1, 1000),
+    default=1.0,
+    metavar="N",
+    help="How fast the cluster's time runs: 10 is ten times as fast.",
+)
 @click.option("--tls", is_flag=True, help="Serves https, with a certificate of its own that the kubeconfig trusts.")
 @with_settings(LocalSettings, without=ALL_BUT_LOGS)
 def simulator(
@@ -38,39 +58,61 @@ def simulator(
     kubeconfig_out: Path | None,
     admin_token: str | None,
     limited_token: str | None,
+    seed: Path | None,
+    snapshot: Path | None,
+    speed: float,
     tls: bool,
     loaded: Loaded[LocalSettings],
 ) -> ExitCode:
-    """A Kubernetes API server and its controllers in memory, until Ctrl-C or SIGTERM. What it holds is gone then.
+    """A Kubernetes API server and its controllers in memory, until Ctrl-C or SIGTERM. What it holds is gone then, but for --snapshot.
 
     The first line of standard output has its address, once it answers.
     """
     del loaded
     require_extra("simulator", "kubernetes_validate")
-    return run_async(_simulate(port, kubeconfig_out, admin_token, limited_token, tls=tls))
+    wanted = _Wanted(port, kubeconfig_out, admin_token, limited_token, seed, snapshot, speed, tls)
+    return run_async(_simulate(wanted))
 
 
-async def _simulate(port: int, kubeconfig_out: Path | None, admin_token: str | None, limited_token: str | None, *, tls: bool) -> ExitCode:
+class _Wanted(NamedTuple):
+    port: int
+    kubeconfig_out: Path | None
+    admin_token: str | None
+    limited_token: str | None
+    seed: Path | None
+    snapshot: Path | None
+    speed: float
+    tls: bool
+
+
+async def _simulate(wanted: _Wanted) -> ExitCode:
     from delegate.simulator.server import Simulator  # noqa: PLC0415 - needs the extra that was just looked for
 
     stops = StopRequests()
     with stop_on_signals(stops):
         async with AsyncExitStack() as exits:
-            cluster = Simulator(port, admin_token=admin_token, limited_token=limited_token, tls=tls)
+            cluster = Simulator(
+                wanted.port,
+                admin_token=wanted.admin_token,
+                limited_token=wanted.limited_token,
+                speed=wanted.speed,
+                tls=wanted.tls,
+                seed=wanted.seed,
+                snapshot=wanted.snapshot,
+            )
             try:
                 await exits.enter_async_context(cluster)
             except OSError as error:
                 raise SimulatorStartError(
-                    f"127.0.0.1:{port} can't be listened on: {error.strerror or error}",
+                    f"127.0.0.1:{wanted.port} can't be listened on: {error.strerror or error}",
                     hint="choose another port with --port, or 0 for any",
                 ) from error
-            if kubeconfig_out is not None:
-                _write_private(kubeconfig_out, cluster.kubeconfig())
+            path = wanted.kubeconfig_out
+            if path is not None:
+                _write_private(path, cluster.kubeconfig())
             click.echo(cluster.url)
             sys.stdout.flush()
-            click.echo(
-                f"kubeconfig: {kubeconfig_out}" if kubeconfig_out else "its kubeconfig is written with --kubeconfig-out FILE", err=True
-            )
+            click.echo(f"kubeconfig: {path}" if path else "its kubeconfig is written with --kubeconfig-out FILE", err=True)
             await stops.wait()
     return ExitCode.DONE
 

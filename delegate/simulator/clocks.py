@@ -10,6 +10,12 @@ def wall_clock() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
+def no_earlier(clock: Clock, than: dt.datetime) -> Clock:
+    """The same clock, put forward where it would be behind a time that has been already."""
+    behind = than - clock()
+    return clock if behind <= dt.timedelta() else lambda: clock() + behind
+
+
 def accelerated(speed: float, real: Clock = wall_clock) -> Clock:
     """A clock that starts at the real time and runs `speed` times as fast."""
     if speed == 1.0:

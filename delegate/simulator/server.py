@@ -1,11 +1,14 @@
 """The simulated cluster as a server: in process for tests and the demo, or alone for `delegate simulator`."""
 
+import asyncio
 import base64
+import contextlib
 import secrets
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import structlog
 import yaml
 from aiohttp import web
 
@@ -21,6 +24,9 @@ from delegate.simulator.handlers import Handlers
 from delegate.simulator.registry import Registry
 
 SHUTDOWN_SECONDS = 1.0
+SAVE_SECONDS = 2.0
+
+log = structlog.get_logger()
 
 
 class Simulator:
@@ -28,7 +34,8 @@ class Simulator:
 
     `url` is its address; `requests` counts what was asked; `faults` makes it misbehave; `speed` is how fast its controllers' time runs
     (10 is ten times as fast). `tls` serves https, by an authority of its own that only its kubeconfigs trust. `seed` is a directory of
-    manifests to start with; `snapshot` a file that the cluster goes on from, where there is one, and that it leaves its state in.
+    manifests to start with; `snapshot` a file that the cluster goes on from, where there is one, and that it leaves its state in: when
+    it is left, and every `save_seconds` in between where something has changed.
     """
 
     def __init__(
@@ -42,9 +49,14 @@ class Simulator:
         tls: bool = False,
         seed: Path | None = None,
         snapshot: Path | None = None,
+        save_seconds: float = SAVE_SECONDS,
     ) -> None:
         self._seed = seed
         self._snapshot = snapshot
+        self._save_seconds = save_seconds
+        self._saver: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._saved_version = 0
         self._host = host
         self._certificate = make_certificate(host) if tls else None
         self._port = port
@@ -69,18 +81,20 @@ class Simulator:
         return self._handlers.faults
 
     async def __aenter__(self) -> Self:
-        held = snapshots.read(self._snapshot) if self._snapshot is not None else None
-        if held is not None:
-            snapshots.restore(self.registry, held)
+        if self._snapshot is not None:
+            snapshots.load(self.registry, self._snapshot)
         bootstrap.populate(self.registry)
         await self.controllers.start()
         try:
             if self._seed is not None:
                 await seeds.load(self.registry, self._seed)
             await self._serve()
+            self.save()
         except BaseException:
             await self._close()
             raise
+        if self._snapshot is not None:
+            self._saver = asyncio.create_task(self._keep_saving(self._snapshot), name="simulator-snapshots")
         return self
 
     async def _serve(self) -> None:
@@ -96,6 +110,10 @@ class Simulator:
         self.save()
 
     async def _close(self) -> None:
+        if self._saver is not None:
+            self._ending.set()  # not cancelled: what it is writing must not come after what is written at the end
+            await self._saver
+            self._saver = None
         await self.controllers.stop()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -104,7 +122,24 @@ class Simulator:
     def save(self) -> None:
         """Writes the snapshot file, where there is to be one. Raises `SnapshotError`."""
         if self._snapshot is not None:
+            self._saved_version = self.registry.store.version
             snapshots.write(self._snapshot, snapshots.take(self.registry))
+
+    async def _keep_saving(self, path: Path) -> None:
+        """Saves what has changed, until the end. A disk that is full now may not be at the end: that is told, and tried again."""
+        while not self._ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._save_seconds):
+                    await self._ending.wait()
+            version = self.registry.store.version
+            if version == self._saved_version or self._ending.is_set():
+                continue
+            try:
+                await asyncio.to_thread(snapshots.write, path, snapshots.take(self.registry))
+            except snapshots.SnapshotError as error:
+                log.warning("simulator.snapshot_failed", error=str(error))
+            else:
+                self._saved_version = version
 
     def drop_watches(self) -> None:
         """Ends every open watch at its next event."""

@@ -1,9 +1,10 @@
 """The whole cluster as one file: every object with its uid and version, and the version counter.
 
-A restored cluster goes on from there: watches from before are answered that their version has expired, controllers look at
-everything again. Users and tokens are not in it; Secrets are, so that the file is for its owner's eyes only.
+A restored cluster goes on from there, in versions and in time: watches from before are answered that their version has expired,
+controllers look at everything again. Users and tokens are not in it; Secrets are, so that the file is for its owner's eyes only.
 """
 
+import datetime as dt
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 
 from delegate.foundation.errors import Category
 from delegate.model.resources import JsonObject
+from delegate.simulator.clocks import no_earlier
 from delegate.simulator.registry import Registry
 from delegate.simulator.statuses import SimulatorError
 from delegate.simulator.store import Change, Stored
@@ -25,6 +27,14 @@ class SnapshotError(SimulatorError):
     category = Category.INPUT
 
 
+class _Written(msgspec.Struct):
+    """An object as it is written: its bytes as they are stored."""
+
+    group: str
+    plural: str
+    body: msgspec.Raw
+
+
 class Held(msgspec.Struct):
     """One object; `group` and `plural` say in which table."""
 
@@ -36,13 +46,14 @@ class Held(msgspec.Struct):
 class Snapshot(msgspec.Struct):
     version: int
     objects: list[Held]
+    time: dt.datetime
     format: int = FORMAT
 
 
 def take(registry: Registry) -> bytes:
     """The snapshot as JSON."""
-    held = [Held(key[0], key[1], stored.body) for key, stored in registry.store.everything()]
-    return msgspec.json.encode(Snapshot(registry.store.version, held))
+    held = [_Written(key[0], key[1], msgspec.Raw(stored.raw)) for key, stored in registry.store.everything()]
+    return msgspec.json.encode({"version": registry.store.version, "format": FORMAT, "time": registry.clock(), "objects": held})
 
 
 def restore(registry: Registry, data: bytes) -> None:
@@ -62,7 +73,8 @@ def restore(registry: Registry, data: bytes) -> None:
             store.put_back((held.group, held.plural), Change("ADDED", version, stored, None))
             _remember(registry, held)
     except (KeyError, TypeError, ValueError) as error:
-        raise SnapshotError(f"a snapshot with an object without {error}", hint="start from a new file") from error
+        raise SnapshotError(f"a snapshot with an object that is none: {error!r}", hint="start from a new file") from error
+    registry.clock = no_earlier(registry.clock, snapshot.time)
     store.version = max(store.version, snapshot.version)
     for resource in registry.all_resources():
         store.table(resource.storage).forget(store.version)
@@ -81,14 +93,20 @@ def _remember(registry: Registry, held: Held) -> None:
             pass
 
 
-def read(path: Path) -> bytes | None:
-    """The file's bytes, None where there is no file."""
+def load(registry: Registry, path: Path) -> bool:
+    """Fills an empty store from a file; false where there is no file yet. Raises `SnapshotError`."""
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except FileNotFoundError:
-        return None
+        return False
     except OSError as error:
-        raise SnapshotError(f"{path} can't be read: {error.strerror}", hint="check the snapshot file") from error
+        raise SnapshotError(f"can't be read: {error.strerror}", hint="check the snapshot file", file=str(path)) from error
+    try:
+        restore(registry, data)
+    except SnapshotError as error:
+        error.file = str(path)
+        raise
+    return True
 
 
 def write(path: Path, data: bytes) -> None:
@@ -96,8 +114,13 @@ def write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.touch(mode=0o600)
-        temporary.write_bytes(data)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise SnapshotError(f"{path} can't be written: {error.strerror}", hint="check the snapshot file") from error
+        raise SnapshotError(
+            f"can't be written: {error.strerror}", hint="check the snapshot file and its directory", file=str(path)
+        ) from error
