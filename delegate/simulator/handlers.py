@@ -158,11 +158,12 @@ class Handlers:
         verb = info.verb
         below = resource.subresources.get(info.subresource) if info.subresource else None
         allowed = below.verbs if below else resource.verbs
-        if verb not in allowed:
+        misplaced = not info.name if verb in ("update", "patch") else verb == "create" and bool(info.name) and not info.subresource
+        if verb not in allowed or misplaced:
             raise statuses.method_not_allowed()
         if verb in ("get", "list", "watch"):
             form = reads.form_of(request.headers.get("Accept", ""))
-            if verb == "watch" or (verb == "list" and truthy(request.query.get("watch"))):
+            if verb == "watch":
                 return await self._watch(request, info, resource, form, fault)
             return await self._read(request, info, resource, form)
         body = await self._body(request)

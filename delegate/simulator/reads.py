@@ -1,22 +1,16 @@
 """Get and list: pages, selections, versions, and objects in the forms that clients ask for."""
 
-import base64
-import binascii
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import statuses, tables, writes
+from delegate.simulator import listing, pages, statuses, tables, writes
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry
 from delegate.simulator.selectors import Selection, parse_fields, parse_labels
 from delegate.simulator.store import Stored
-
-REMEMBERED_LISTS = 128
-"""Snapshots of lists that clients are paging through."""
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -97,74 +91,64 @@ def shaped(body: JsonObject, resource: Resource, form: Form, now: str, include: 
 
 
 class Lists:
-    """Answers lists; keeps the snapshots that continue tokens point into."""
+    """Answers lists, whole or page by page, as they are or as they were."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._snapshots: OrderedDict[str, tuple[int, list[Stored]]] = OrderedDict()
-        self._issued = 0
-        self.expired_before = 0
+        self._expired = 0
 
     def expire(self) -> None:
-        """Forgets every snapshot: continue tokens from before are answered 410."""
-        self._snapshots.clear()
+        """Forgets the past: continue tokens from before are answered 410."""
+        self._expired = self._registry.store.version
 
     def answer(self, resource: Resource, namespace: str | None, query: Mapping[str, str], form: Form) -> bytes:
         """The list's JSON."""
+        listing.check_list(query)
         selection = selection_of(resource, query)
-        limit = _number(query.get("limit", ""))
+        limit = listing.number(query, "limit")
         if query.get("continue"):
-            version, items = self._continued(query["continue"])
+            version, items = self._continued(resource, namespace, pages.read_token(query["continue"]))
         else:
-            version = self._registry.store.version
-            _check_version(query, version)
-            items = self._select(resource, namespace, selection)
+            version = self._version(resource, query)
+            items = self._items(resource, namespace, version, selection)
+        if not selection.everything:
+            items = [item for item in items if selection.matches(writes.as_version(item, resource))]
         metadata: JsonObject = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
-            metadata["continue"] = self._remember(version, items[limit:])
+            metadata["continue"] = pages.token_of(version, items[limit - 1]).text()
             if selection.everything:
                 metadata["remainingItemCount"] = len(items) - limit
             items = items[:limit]
         return self._encode(resource, items, metadata, form, query.get("includeObject", ""))
 
-    def _select(self, resource: Resource, namespace: str | None, selection: Selection) -> list[Stored]:
+    def _version(self, resource: Resource, query: Mapping[str, str]) -> int:
+        """Which version a list is to show: the present, or one from the past that is asked for exactly."""
+        current = self._registry.store.version
+        wanted = int(query.get("resourceVersion") or 0)
+        if wanted > current:
+            raise too_large(wanted, current)
+        if query.get(listing.MATCH) != "Exact":
+            return current
+        if wanted < self._registry.store.table(resource.storage).forgotten:
+            raise statuses.StatusError(410, "The resourceVersion for the provided list is too old.", reason="Expired")
+        return wanted
+
+    def _items(self, resource: Resource, namespace: str | None, version: int, selection: Selection) -> list[Stored]:
         table = self._registry.store.table(resource.storage)
         name = selection.name()
-        if name is not None and namespace is not None:
+        if name is not None and namespace is not None and version == self._registry.store.version:
             found = table.get(namespace, name)
-            items = [found] if found else []
-        else:
-            items = table.items(namespace)
-        if selection.everything:
-            return items
-        return [item for item in items if selection.matches(writes.as_version(item, resource))]
+            return [found] if found else []
+        return pages.items_at(table, namespace, version)
 
-    def _remember(self, version: int, items: list[Stored]) -> str:
-        self._issued += 1
-        key = str(self._issued)
-        self._snapshots[key] = (version, items)
-        while len(self._snapshots) > REMEMBERED_LISTS:
-            self._snapshots.popitem(last=False)
-        token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": version, "start": key})
-        return base64.urlsafe_b64encode(token).decode().rstrip("=")
-
-    def _continued(self, token: str) -> tuple[int, list[Stored]]:
-        try:
-            read = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-            key = read["start"]
-        except (ValueError, binascii.Error, KeyError, TypeError):
-            raise statuses.bad_request("continue key is not valid: illegal base64 data at input byte 0") from None
-        found = self._snapshots.get(key)
-        if found is None:
-            raise statuses.StatusError(
-                410,
-                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the"
-                " continue parameter, or use the continue token in this response to retrieve the remainder of the results."
-                " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted"
-                " between the time the first chunk was returned and now may show up in the list.",
-                reason="Expired",
-            )
-        return found
+    def _continued(self, resource: Resource, namespace: str | None, token: pages.Token) -> tuple[int, list[Stored]]:
+        table, store = self._registry.store.table(resource.storage), self._registry.store
+        version = store.version if pages.is_present(token) else token.rv
+        if not pages.is_present(token) and (token.rv <= self._expired or token.rv < table.forgotten):
+            raise pages.expired(token)
+        if version > store.version:
+            raise too_large(version, store.version)
+        return version, pages.after(pages.items_at(table, namespace, version), token)
 
     def _encode(self, resource: Resource, items: list[Stored], metadata: JsonObject, form: Form, include: str = "") -> bytes:
         if form.table:
@@ -183,22 +167,6 @@ class Lists:
             skipped = len(f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",')
             parts = [b"{" + item.raw[skipped:] for item in items]
         return b"".join((head, msgspec.json.encode(metadata), b',"items":[', b",".join(parts), b"]}"))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
-
-
-def _check_version(query: Mapping[str, str], current: int) -> None:
-    wanted = query.get("resourceVersion", "")
-    if wanted in ("", "0"):
-        return
-    if not wanted.isdigit():
-        raise statuses.bad_request(f'invalid resource version: "{wanted}"')
-    if int(wanted) > current:
-        raise too_large(int(wanted), current)
-    if query.get("resourceVersionMatch") == "Exact" and int(wanted) != current:
-        raise statuses.StatusError(410, f"The resourceVersion for the provided list is too old.", reason="Expired")  # noqa: F541
 
 
 def too_large(wanted: int, current: int) -> statuses.StatusError:

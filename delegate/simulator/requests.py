@@ -40,9 +40,8 @@ def parse_path(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     else:
         return info
     info.is_resource = True
-    if parts[0] == "watch" and len(parts) > 1:
-        parts = parts[1:]
-        query = {**query, "watch": "1"}
+    watched = parts[0] == "watch" and len(parts) > 1
+    parts = parts[1:] if watched else parts
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in ("status", "finalize"):
         info.namespace, parts = parts[1], parts[2:]
     elif parts[0] == "namespaces" and len(parts) > 1:
@@ -51,7 +50,7 @@ def parse_path(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     info.name = parts[1] if len(parts) > 1 else ""
     info.subresource = parts[2] if len(parts) > 2 else ""
     info.rest = "/".join(parts[3:])
-    info.verb = _verb(method, info, query)
+    info.verb = "watch" if watched and method in ("GET", "HEAD") else _verb(method, info, query)
     return info
 
 
@@ -61,14 +60,15 @@ def _verb(method: str, info: RequestInfo, query: Mapping[str, str]) -> str:
     if method == "DELETE":
         return "delete" if info.name else "deletecollection"
     if method in ("GET", "HEAD"):
-        if truthy(query.get("watch")):
-            return "watch"
-        return "get" if info.name else "list"
+        if info.name:
+            return "get"
+        return "watch" if truthy(query.get("watch")) else "list"
     return method.lower()
 
 
 def truthy(value: str | None) -> bool:
-    return value is not None and value.lower() in ("1", "true", "t", "")
+    """An option as the server's conversion reads it: whatever doesn't deny it says yes."""
+    return value is not None and value.lower() not in ("0", "false")
 
 
 def manager_of(query: Mapping[str, str], user_agent: str) -> str:

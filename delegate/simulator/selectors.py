@@ -8,6 +8,7 @@ import msgspec
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label_value, qualified
 
 _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|<|>|[^\s!=,()<>]+)")
 
@@ -46,6 +47,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     at = 0
     while at < len(tokens):
         requirement, at = _requirement(tokens, at)
+        _check(requirement)
         found.append(requirement)
         if at < len(tokens):
             if tokens[at] != ",":
@@ -54,6 +56,18 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
             if at == len(tokens):
                 raise _unparsed("found '', expected: identifier after ','")
     return tuple(found)
+
+
+def _check(requirement: Requirement) -> None:
+    """Whether labels may be called and valued like this."""
+    causes = [statuses.invalid_value("key", requirement.key, text) for text in qualified(requirement.key)]
+    for index, value in enumerate(requirement.values):
+        causes += [statuses.invalid_value(f"values[{index}][{requirement.key}]", value, text) for text in label_value(value)]
+        if requirement.operator in ("gt", "lt") and not value.removeprefix("-").isdigit():
+            why = "for 'Gt', 'Lt' operators, the value must be an integer"
+            causes.append(statuses.invalid_value(f"values[{index}]", value, why))
+    if causes:
+        raise _unparsed("; ".join(f"{cause.field}: {cause.message}" for cause in causes))
 
 
 def _unparsed(why: str) -> statuses.StatusError:

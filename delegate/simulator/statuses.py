@@ -62,9 +62,10 @@ class StatusError(SimulatorError):
         self.headers = headers or {}
         self.warnings: list[str] = []
         """What the client is warned of besides (Warning headers)."""
+        self.metadata: JsonObject = {}
 
     def body(self) -> JsonObject:
-        body: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
+        body: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure", "message": self.message}
         if self.reason:
             body["reason"] = self.reason
         if self.details is not None:
@@ -146,7 +147,7 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Status
 
 def expired(message: str, **metadata: str) -> StatusError:
     error = StatusError(410, message, reason="Expired")
-    error.metadata = metadata  # type: ignore[attr-defined]
+    error.metadata = metadata
     return error
 
 

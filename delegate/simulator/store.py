@@ -81,7 +81,7 @@ class Table:
     def items(self, namespace: str | None = None) -> list[Stored]:
         """Objects in the order of their keys; of one namespace, or of all."""
         if namespace is None:
-            return [item for place in sorted(self.namespaces) for item in self.items(place)]
+            return [item for place in sorted(self.namespaces, key=lambda name: name + "/") for item in self.items(place)]
         found = self._sorted.get(namespace)
         if found is None:
             held = self.namespaces.get(namespace, {})

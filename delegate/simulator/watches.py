@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import statuses, tables, writes
+from delegate.simulator import listing, statuses, tables, writes
 from delegate.simulator.kinds import Resource
 from delegate.simulator.reads import Form, partial, raw_object, selection_of, too_large
 from delegate.simulator.registry import Registry
@@ -21,6 +21,7 @@ class Watch:
     """One open watch; `lines` yields its events as JSON lines until its time is over."""
 
     def __init__(self, registry: Registry, resource: Resource, namespace: str | None, query: Mapping[str, str], form: Form) -> None:
+        listing.check_watch(query)
         self._registry = registry
         self._resource = resource
         self._namespace = namespace
@@ -28,27 +29,17 @@ class Watch:
         self._include = query.get("includeObject", "")
         self._selection = selection_of(resource, query)
         self._bookmarks = truthy(query.get("allowWatchBookmarks"))
-        self._initial_end = truthy(query.get("sendInitialEvents"))
-        timeout = query.get("timeoutSeconds", "")
-        self._seconds = min(float(timeout) if timeout.isdigit() and int(timeout) else LONGEST_SECONDS, LONGEST_SECONDS)
+        self._initial = listing.wants_initial_events(query)
+        self._seconds = min(float(listing.number(query, "timeoutSeconds")) or LONGEST_SECONDS, LONGEST_SECONDS)
         self._table: Table = registry.store.table(resource.storage)
         self._start = query.get("resourceVersion", "")
+        self._columns_told = False
         self._dropped = False
-        self._check(query)
+        self._check_start()
 
-    def _check(self, query: Mapping[str, str]) -> None:
-        match = query.get("resourceVersionMatch", "")
-        if "sendInitialEvents" in query and match != "NotOlderThan":
-            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise statuses.invalid("ListOptions", "meta.k8s.io", "", [statuses.forbidden_value("resourceVersionMatch", text)])
-        if match and "sendInitialEvents" not in query:
-            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            raise statuses.invalid("ListOptions", "meta.k8s.io", "", [statuses.forbidden_value("resourceVersionMatch", text)])
-        if self._start not in ("", "0"):
-            if not self._start.isdigit():
-                raise statuses.bad_request(f'invalid resource version: "{self._start}"')
-            if int(self._start) > self._registry.store.version:
-                raise too_large(int(self._start), self._registry.store.version)
+    def _check_start(self) -> None:
+        if int(self._start or 0) > self._registry.store.version:
+            raise too_large(int(self._start), self._registry.store.version)
 
     def drop(self) -> None:
         """Ends the watch at its next event, as a broken connection would."""
@@ -59,13 +50,14 @@ class Watch:
         end = loop.time() + self._seconds
         next_bookmark = loop.time() + min(BOOKMARK_SECONDS, max(self._seconds - 2, self._seconds / 2))
         seen = self._registry.store.version
-        if self._start in ("", "0") or self._initial_end:
-            initial = self._initial()
-            if initial:
-                yield b"".join(initial)
-            if self._initial_end and self._bookmarks:
+        begins = self._start in ("", "0")
+        if self._initial or (begins and self._initial is None):
+            existing = self._existing()
+            if existing:
+                yield b"".join(existing)
+            if self._initial and self._bookmarks:
                 yield self._bookmark(seen, end_of_initial=True)
-        else:
+        elif not begins:
             seen = int(self._start)
             if seen < self._table.forgotten:
                 yield self._too_old(seen)
@@ -91,7 +83,7 @@ class Watch:
             except TimeoutError:
                 continue
 
-    def _initial(self) -> list[bytes]:
+    def _existing(self) -> list[bytes]:
         items = self._table.items(self._namespace)
         return [self._event("ADDED", item) for item in items if self._matches(item)]
 
@@ -121,6 +113,9 @@ class Watch:
         elif self._form.table:
             body = writes.as_version(stored, self._resource)
             made = tables.table_of(self._resource, [body], str(stored.version), self._registry.now(), self._include)
+            if self._columns_told:
+                made["columnDefinitions"] = None
+            self._columns_told = True
             raw = msgspec.json.encode(made)
         else:
             raw = raw_object(stored, self._resource)

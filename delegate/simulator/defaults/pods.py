@@ -6,7 +6,7 @@ from typing import Any
 from delegate.model.resources import JsonObject
 
 _FILE_MODE = 0o644
-_IMAGE = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w.-]+)?(@.*)?$")
+_IMAGE = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w.-]+)?(@.*)?\Z")
 
 
 def pull_policy(image: str) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import quantities, statuses
+from delegate.simulator.naming import path_segment
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import path_segment
 from delegate.simulator.validation.values import chosen, named
 
 _SOURCES = {

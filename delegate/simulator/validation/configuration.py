@@ -9,7 +9,7 @@ from delegate.simulator import statuses
 from delegate.simulator.statuses import Cause
 
 LARGEST = 1024 * 1024
-_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 _KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name',"
     " regex used for validation is '[-._a-zA-Z0-9]+')"

@@ -5,14 +5,14 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import quantities, statuses
+from delegate.simulator.naming import label, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label, subdomain
 from delegate.simulator.validation.values import amounts, between, chosen, named, not_negative, port_name, port_or_name, port_range
 
 LARGEST_ID = 2**31 - 1
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_ENV_NAME = re.compile(r"^[\x20-\x3c\x3e-\x7e]+$")
+_ENV_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+\Z")
 _ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _NO_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"

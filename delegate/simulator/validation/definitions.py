@@ -6,9 +6,9 @@ from typing import Any
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.customs import EMBEDDED, INT_OR_STRING, PRESERVE
+from delegate.simulator.naming import label_1035, subdomain
 from delegate.simulator.statuses import Cause
 from delegate.simulator.validation import customs
-from delegate.simulator.validation.metadata import label_1035, subdomain
 from delegate.simulator.validation.values import chosen, named
 
 _EITHER = [{"type": "integer"}, {"type": "string"}]

@@ -4,10 +4,10 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label
 from delegate.simulator.schedules import Schedule, zone_of
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label
 from delegate.simulator.validation.pods import template_causes
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import chosen, domain_path, not_negative

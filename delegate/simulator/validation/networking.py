@@ -4,8 +4,8 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import SUBDOMAIN, label, path_segment, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import SUBDOMAIN, label, path_segment, subdomain
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import address, chosen, cidr, domain_path, named, network, port_name, port_or_name, port_range
 

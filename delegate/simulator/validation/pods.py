@@ -5,9 +5,10 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label, subdomain
 from delegate.simulator.statuses import Cause
 from delegate.simulator.validation.containers import LARGEST_ID, container_causes
-from delegate.simulator.validation.metadata import label, subdomain, validate_annotations, validate_labels
+from delegate.simulator.validation.metadata import validate_annotations, validate_labels
 from delegate.simulator.validation.selectors import affinity, spreading, tolerations
 from delegate.simulator.validation.values import between, chosen, ip, named, not_negative
 from delegate.simulator.validation.volumes import pod_volumes

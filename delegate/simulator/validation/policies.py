@@ -5,8 +5,8 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import quantities, statuses
+from delegate.simulator.naming import path_segment, qualified, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import path_segment, qualified, subdomain
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import NOT_NEGATIVE, amounts, at_most_all, chosen, named, not_negative, percent_or_number
 

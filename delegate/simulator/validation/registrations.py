@@ -4,8 +4,8 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label, label_1035, qualified, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label, label_1035, qualified, subdomain
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import chosen, cidr, named
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import qualified
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import qualified, validate_labels
+from delegate.simulator.validation.metadata import validate_labels
 from delegate.simulator.validation.values import chosen
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label, qualified, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label, qualified, subdomain, validate_labels
+from delegate.simulator.validation.metadata import validate_labels
 from delegate.simulator.validation.values import address, chosen, cidr, ip, named, port_or_name, port_range
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

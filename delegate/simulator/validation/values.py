@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from delegate.simulator import quantities, statuses
+from delegate.simulator.naming import qualified
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import qualified
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 PERCENT_TEXT = (

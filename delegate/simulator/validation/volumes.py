@@ -5,8 +5,9 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import quantities, statuses
+from delegate.simulator.naming import label, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label, subdomain, validate_annotations, validate_labels
+from delegate.simulator.validation.metadata import validate_annotations, validate_labels
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import chosen, named
 

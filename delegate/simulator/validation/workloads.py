@@ -4,9 +4,9 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.naming import label
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation.metadata import label
 from delegate.simulator.validation.pods import template_causes
 from delegate.simulator.validation.selectors import selector_causes
 from delegate.simulator.validation.values import at_most_all, chosen, named, not_negative, percent_or_number
