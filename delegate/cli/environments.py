@@ -2,13 +2,33 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from delegate.foundation.settings.proxies import ProxyRules
 from delegate.foundation.settings.sections import Network
 
 
-def child_environment(network: Network, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Ours without the settings of this program, which may hold its tokens, and with the proxies that hold for it."""
+def child_environment(network: Network, environment: Mapping[str, str] = os.environ, *, bundle: Path | None = None) -> dict[str, str]:
+    """Ours without the settings of this program, which may hold its tokens, and with the proxies and authorities that hold for it.
+
+    `bundle` is the file in which the authorities of `SSL_CERT_FILE` stand beside the system's: programs that read the variable
+    would trust nobody else. Without it they are written into one, at once.
+    """
     kept = {name: value for name, value in environment.items() if not name.startswith("DELEGATE_")}
-    trust = {"SSL_CERT_FILE": str(network.ssl_cert_file)} if network.ssl_cert_file else {}
-    return kept | ProxyRules.from_settings(network).environment() | trust
+    return kept | ProxyRules.from_settings(network).environment() | _trust(network, environment, bundle)
+
+
+def _trust(network: Network, environment: Mapping[str, str], bundle: Path | None) -> dict[str, str]:
+    if network.ssl_cert_file is None:
+        return {}
+    if bundle is None:
+        from delegate.foundation.authorities import write_bundle  # noqa: PLC0415 - most have no authorities of their own
+        from delegate.foundation.settings.directories import cache_directory  # noqa: PLC0415
+
+        bundle = cache_directory(environment) / "authorities.pem"
+        try:
+            write_bundle(bundle, network.ssl_cert_file)
+        except OSError:  # a home that can't be written to: the private authorities alone are better than none
+            bundle = network.ssl_cert_file
+    named = str(bundle)
+    return {"SSL_CERT_FILE": named} | {name: named for name in ("AWS_CA_BUNDLE",) if not environment.get(name)}

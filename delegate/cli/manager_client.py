@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from delegate.daemon.connection.trust import believe, explain_connect_fault, tls_context
+from delegate.daemon.connection.hops import explain_connect_fault
+from delegate.daemon.connection.trust import believe, tls_context
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.lifecycle import Retrying, retrying
 from delegate.foundation.settings.programs import OperatorSettings
@@ -146,7 +147,7 @@ class ManagerClient:
                 raw = await _read(response)
                 return _decode(response, raw, wanted, request_id)
         except aiohttp.ClientError as error:
-            raise explain_connect_fault(error, url) from error
+            raise explain_connect_fault(error, url, self._proxies.address_for(url)) from error
         except TimeoutError as error:
             raise NotTheManagerError(
                 f"no answer from {url} within {_SECONDS:g} s", hint="check that the manager is not overloaded", retryable=True

@@ -1,12 +1,11 @@
 """`delegate run`: the daemon."""
 
 import asyncio
-import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
+from delegate.cli.environments import child_environment
 from delegate.cli.exits import ExitCode, exit_code_of_stop, faults_end_with
 from delegate.cli.loops import loop_factory
 from delegate.cli.options import with_settings
@@ -63,6 +62,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
     from delegate.engine.clusters.registry import ClusterSettings  # noqa: PLC0415
     from delegate.engine.tasks.building import build_engine  # noqa: PLC0415
     from delegate.foundation.lifecycle import Retrying  # noqa: PLC0415
+    from delegate.foundation.authorities import child_bundle  # noqa: PLC0415
     from delegate.foundation.settings.proxies import ProxyRules  # noqa: PLC0415
 
     state = settings.identity.state_dir
@@ -72,12 +72,8 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         cache_dir=state / "cache",
         clusters=ClusterSettings(kubeconfig=str(settings.cluster.kubeconfig or ""), directory=state / "clusters", policy=retrying),
         retrying=retrying,
-        environment=_without_ours(os.environ) | proxies.environment(),
+        rendering=RenderSettings.from_settings(settings.sources),
+        environment=child_environment(settings.network, bundle=child_bundle(state)),
         on_request=metrics.record_api_request,
         proxy_for=proxies.address_for,
     )
-
-
-def _without_ours(environment: Mapping[str, str]) -> dict[str, str]:
-    """What child processes may see: not the delegate's own settings, which hold its tokens."""
-    return {name: value for name, value in environment.items() if not name.startswith("DELEGATE_")}

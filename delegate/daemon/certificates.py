@@ -24,6 +24,7 @@ from delegate.daemon.identity.generations import Generation, Generations
 from delegate.daemon.identity.holder import ENROLLED, Holder, HolderHooks, Issued
 from delegate.daemon.identity.outside import OutsideDirectory
 from delegate.daemon.identity.rotator import Asking, Rotator, RotatorHooks
+from delegate.foundation.authorities import child_bundle, write_bundle
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.settings.proxies import ProxyRules
@@ -62,6 +63,7 @@ class Certificates:
             on_answer=self.skew.hear,
         )
         self._outside = OutsideDirectory(identity.cert_dir)
+        self._authorities, self._child_bundle = settings.network.ssl_cert_file, child_bundle(identity.state_dir)
         # What somebody else writes is not ours to add to; the last good pair is kept beside it.
         own = identity.state_dir / _ADOPTED_DIRECTORY if self._outside.is_in_use() else identity.cert_dir
         self.holder = Holder(
@@ -88,6 +90,7 @@ class Certificates:
         """What is on disk, from now on. Blocking. Raises StateDirectoryError, AuthoritiesError."""
         self.rotator.load()
 
+        self._write_child_bundle()
     def attach(self, keeper: SessionKeeper) -> None:
         """Who asks the manager."""
         self._keeper = keeper
@@ -133,10 +136,23 @@ class Certificates:
             try:
                 if await asyncio.to_thread(self._contexts.follow_files):
                     log.info("connection.authorities_reloaded")
+                    await asyncio.to_thread(self._write_child_bundle)
             except AuthoritiesError as error:
                 log.warning("connection.authorities_not_reloaded", error=str(error), hint=error.hint)
 
     # What the rotator and the holder ask.
+    def _write_child_bundle(self) -> None:
+        """Git and credential plugins believe whom we believe. Raises AuthoritiesError."""
+        if self._authorities is None:
+            return
+        try:
+            write_bundle(self._child_bundle, self._authorities)
+        except OSError as error:
+            raise AuthoritiesError(
+                f"the authorities of SSL_CERT_FILE can't be written to {self._child_bundle} for child processes: {error.strerror}",
+                hint="let the user that runs this write to DELEGATE_STATE_DIR",
+            ) from error
+
 
     def _is_enrolled(self) -> bool:
         return self._keeper is not None and self._keeper.current is not None

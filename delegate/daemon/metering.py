@@ -4,7 +4,10 @@ from prometheus_client import Counter
 
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 
-_REASONS = ("idle_cut", "transport", "untrusted", "overloaded", "unauthorized")
+_REASONS = (
+    *("idle_cut", "unresolved", "unreachable", "proxy", "tls", "untrusted", "silent", "cut", "not_the_manager", "transport"),
+    *("overloaded", "unauthorized"),
+)
 _LANES = ("control", "work")
 
 

@@ -34,6 +34,8 @@ from delegate.protocol.problems import Problem, ProblemCode
 from delegate.protocol.routes import PROBLEM_TYPE
 
 A = TypeVar("A", bound=Answer)
+IMPATIENT = frozenset({408, 502, 504, 524})
+"""What proxies answer when whoever is behind them was quiet for too long, or was cut off for that."""
 _PREVIEW_CHARACTERS = 200
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 _BY_CODE: Mapping[ProblemCode, type[RefusalError]] = {
@@ -93,7 +95,9 @@ def _read_success(raw: RawAnswer, wanted: type[A], request_id: str) -> A:
     except codec.UndecodableError as error:
         raise _strange(raw) from error
     if answer.request_id != request_id:
-        raise TransportError("an answer to another request came back", hint=_BETWEEN_HINT, facts=describe(raw))
+        raise TransportError(
+            "an answer to another request came back", hint=_BETWEEN_HINT, facts=describe(raw), code="connection.not_the_manager"
+        )
     return answer
 
 
@@ -103,7 +107,9 @@ def _read_problem(raw: RawAnswer, request_id: str, now: dt.datetime) -> Exceptio
     except codec.UndecodableError:
         return _strange(raw, now)
     if problem.request_id not in ("", request_id):
-        return TransportError("a refusal of another request came back", hint=_BETWEEN_HINT, facts=describe(raw))
+        return TransportError(
+            "a refusal of another request came back", hint=_BETWEEN_HINT, facts=describe(raw), code="connection.not_the_manager"
+        )
     fault = _BY_CODE.get(known(ProblemCode, problem.code, ProblemCode.CONFLICT)) or _BY_STATUS.get(raw.status, ManagerFaultError)
     words = f"{problem.title}: {problem.detail}" if problem.detail else problem.title
     refusal = fault(f"the manager refused ({raw.status}): {words}", hint=problem.hint, retry_after=_patience(raw, now))
@@ -125,7 +131,12 @@ def _strange(raw: RawAnswer, now: dt.datetime | None = None) -> TransportError:
         what = f"an empty answer with status {raw.status}"
     else:
         what = f"an answer with status {raw.status} and content type {printable(raw.content_type) or 'none'}, which is not the manager's"
-    return TransportError(f"got {what}", hint=_BETWEEN_HINT, retry_after=_patience(raw, now), facts=describe(raw))
+    hint = _BETWEEN_HINT
+    if raw.status == 407:
+        hint = (
+            "the proxy wants credentials: write them into HTTP_PROXY as http://user:password@host:port, special characters percent-encoded"
+        )
+    return TransportError(f"got {what}", hint=hint, retry_after=_patience(raw, now), facts=describe(raw), code="connection.not_the_manager")
 
 
 def _patience(raw: RawAnswer, now: dt.datetime | None) -> float | None:

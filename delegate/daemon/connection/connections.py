@@ -81,7 +81,7 @@ class Connections:
             await session.close()
             if isinstance(connector, _Connector):
                 connector.abort()
-        if self.tls is not None and sessions:
+        if sessions:
             for _ in range(_CLOSING_TURNS):  # below a TLS connection that is closed there is a socket that is only about to be
                 await asyncio.sleep(0)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from delegate.daemon.connection.errors import TransportError
 from delegate.daemon.connection.trust import believe, tls_context
 
-Stamp = tuple[tuple[int, int] | None, ...]
+Stamp = tuple[tuple[tuple[int, int] | None, ...], ...]
+from delegate.foundation.authorities import bundle_files, system_bundle
 
 
 class Contexts:
@@ -66,14 +67,22 @@ class Contexts:
         return True
 
     def _stamps(self) -> Stamp:
-        return tuple(_stamp(path) for _, path in self._files)
+        return (*(_stamps_of(path) for _, path in self._files), _stamps_of(system_bundle()))
 
 
-def _stamp(path: Path | None) -> tuple[int, int] | None:
+def _stamps_of(path: Path | None) -> tuple[tuple[int, int] | None, ...]:
+    """What changes when a file does, or one of a directory's; a mounted volume is swapped as a whole."""
     if path is None:
         return None
     try:
         facts = os.stat(path)
     except OSError:
-        return None
+        return ()
+    try:
+        return tuple(_stamp(each) for each in (path, *bundle_files(path)))
+    except OSError:
+        return (None,)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
     return facts.st_ino, facts.st_mtime_ns

@@ -89,6 +89,7 @@ class ControlLane:
         self._stall_limit = stall_limit
         self._deaths = deaths
         self._cuts = IdleCuts()
+        self._wait = 0.0
         self._sequence = 0
         self._to_acknowledge: dict[str, None] = {}
         self._seen_commands: dict[str, None] = {}
@@ -254,7 +255,7 @@ class ControlLane:
 
     async def _poll_commands(self, caller: Caller, session: Session) -> None:
         acknowledged = tuple(self._to_acknowledge)
-        wait = self._cuts.bound(session.settings.poll_seconds)
+        self._wait = wait = self._cuts.bound(session.settings.poll_seconds)
         request_id = new_request_id()
 
         def build(session: Session) -> CommandsRequest:
@@ -265,7 +266,7 @@ class ControlLane:
         self._take_commands(answer.commands)
 
     def _was_idle_cut(self, error: TransportError) -> bool:
-        if error.cut_after is None or not self._cuts.is_idle_cut(error.cut_after):
+        if error.cut_after is None or not self._cuts.is_idle_cut(error.cut_after, self._wait):
             return False
         self._faults.cut(error.cut_after)
         limit = self._cuts.learn(error.cut_after)

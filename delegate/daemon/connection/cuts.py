@@ -1,7 +1,9 @@
 """Learning from a middlebox that closes quiet connections: ask for less time than it allows.
 
 A long poll that is cut while nothing was to be said is no fault of anybody's: it is asked again at once. When two cuts came at
-about the same age, the next polls are shorter than that age, so that the answer comes before the cut.
+about the same age, the next polls are shorter than that age, so that the answer comes before the cut. A proxy that answers in the
+manager's place after some time (504) cuts no less. Only what came before the manager's answer was due is a cut: afterwards it is
+a manager that is away.
 """
 
 LEAST_AGE_SECONDS = 1.0
@@ -20,9 +22,11 @@ class IdleCuts:
         self._limit: float | None = None
         self.seen = 0
 
-    def is_idle_cut(self, age_seconds: float | None) -> bool:
-        """Whether a poll of this age that broke before its answer began was cut for being quiet."""
-        return age_seconds is not None and age_seconds >= self._least_age
+    def is_idle_cut(self, age_seconds: float | None, wait_seconds: float | None = None) -> bool:
+        """Whether a poll of this age, that asked for this wait and broke before its answer began, was cut for being quiet."""
+        if age_seconds is None or age_seconds < self._least_age:
+            return False
+        return wait_seconds is None or age_seconds <= wait_seconds
 
     def bound(self, wanted_seconds: float) -> float:
         """The wait to ask for: as wanted, or less where cuts taught so."""

@@ -33,8 +33,10 @@ class ConnectionFaultError(DelegateError):
 class TransportError(ConnectionFaultError):
     """No answer of the manager came back. Whether the request was carried out is unknown.
 
-    `cut_after` is set where an open connection was closed on us before the first byte of an answer: the age of the
-    request then, in seconds. `facts` are what a log line needs to tell who answered instead.
+    `cut_after` is set where an open connection was closed on us before the first byte of an answer, or a proxy lost its patience in
+    the manager's place: the age of the request then, in seconds. `facts` are what a log line needs to tell who answered instead,
+    or which hop failed. The code says how: `connection.` and unresolved, unreachable, proxy, tls, untrusted, silent, cut,
+    not_the_manager; `transport` where it is none of these.
     """
 
     default_code = "connection.transport"
@@ -48,8 +50,9 @@ class TransportError(ConnectionFaultError):
         retry_after: float | None = None,
         cut_after: float | None = None,
         facts: dict[str, str | int] | None = None,
+        code: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, retry_after=retry_after)
+        super().__init__(message, hint=hint, retry_after=retry_after, code=code)
         self.cut_after = cut_after
         self.facts = facts or {}
 

@@ -10,8 +10,8 @@ import aiohttp
 from delegate.daemon.connection.answers import RawAnswer, describe
 from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import TransportError
+from delegate.daemon.connection.hops import explain_connect_fault, explain_rejection
 from delegate.daemon.connection.transport import Endpoint
-from delegate.daemon.connection.trust import explain_connect_fault, explain_rejection
 from delegate.protocol import codec, routes
 from delegate.protocol.certificates import AuthoritiesAnswer
 from delegate.protocol.enrolment import PingAnswer
@@ -39,20 +39,19 @@ async def fetch_authorities(endpoint: Endpoint, within_seconds: float) -> str:
 
 async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSLContext | None, within_seconds: float) -> A:
     url, request_id = endpoint.join(route), str(uuid.uuid4())
+    proxy = endpoint.proxy(url)
     connections = Connections(context, connect_seconds=within_seconds)
     try:
         async with (
             asyncio.timeout(within_seconds),
-            connections.fresh.get(
-                url, headers={routes.REQUEST_ID_HEADER: request_id}, allow_redirects=False, proxy=endpoint.proxy(url)
-            ) as response,
+            connections.fresh.get(url, headers={routes.REQUEST_ID_HEADER: request_id}, allow_redirects=False, proxy=proxy) as response,
         ):
             body = await _read(response)
             raw = RawAnswer(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
     except TimeoutError as error:
         raise TransportError(f"no answer to {route} within {within_seconds:g} s", hint="check the way to the manager") from error
     except aiohttp.ClientError as error:
-        raise explain_rejection(error, url) or explain_connect_fault(error, url) from error
+        raise explain_rejection(error, url) or explain_connect_fault(error, url, proxy) from error
     finally:
         await connections.close()
     try:
@@ -60,7 +59,12 @@ async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSL
     except codec.UndecodableError:
         answer = None
     if answer is None or answer.request_id != request_id:
-        raise TransportError(f"what answers to {route} is not the manager", hint="look for a proxy on the way", facts=describe(raw))
+        raise TransportError(
+            f"what answers to {route} is not the manager",
+            hint="look for a proxy on the way",
+            facts=describe(raw),
+            code="connection.not_the_manager",
+        )
     endpoint.on_answer(answer.server_time)
     return answer
 

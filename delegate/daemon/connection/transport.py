@@ -1,9 +1,12 @@
 """One call to the manager: a POST that comes back as a decoded answer or as one of the errors of this package.
 
 Every lane has a transport of its own, and so connections of its own. Limits are on silence, never on the whole: a transfer that
-makes progress is not cut. A connection that was kept alive may be closed by the other side in the moment of its re-use; such a
-call is made once more at once on a new connection (all calls are idempotent by key). So is one that was still under way on
-connections of a certificate that was replaced a minute ago, when these are closed.
+makes progress is not cut; a few bytes now and then are none. Connections are opened anew, and the manager's name is resolved anew,
+when they are ten minutes old, and after each fault that may be the address's: whatever was kept alive is not asked again then.
+
+A connection that was kept alive may be closed by the other side in the moment of its re-use; such a call is made once more at once
+on a new connection (all calls are idempotent by key). So is one that was still under way on connections of a certificate that was
+replaced a minute ago, when these are closed.
 """
 
 import asyncio
@@ -14,15 +17,14 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 
-from delegate.daemon.connection.answers import RawAnswer, describe, read_answer
+from delegate.daemon.connection.answers import IMPATIENT, RawAnswer, describe, read_answer
 from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import ConnectionFaultError, TransportError
+from delegate.daemon.connection.hops import explain_connect_fault, explain_lost_tunnel, explain_rejection, place_of
 from delegate.daemon.connection.patience import Patience
-from delegate.daemon.connection.trust import explain_connect_fault, explain_rejection
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
 from delegate.protocol.messages import Answer, Request
@@ -30,6 +32,10 @@ from delegate.protocol.messages import Answer, Request
 A = TypeVar("A", bound=Answer)
 _UPLOAD_PIECE = 64 * 1024
 _RACE_SECONDS = 1.0
+_LEAST_BYTES_PER_SECOND = 2.0
+"""An answer that trickles with less ends like one that is silent."""
+_NAMES_SECONDS = 30.0
+_OLD_DRAIN_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +61,14 @@ class Endpoint:
 class Limits:
     """Seconds. `stall`: the longest silence while something is due; a long poll may be silent for its wait and `slack` more.
 
-    `drain`: how long calls on connections of a replaced TLS context may take to their end.
+    `drain`: how long calls on connections of a replaced TLS context may take to their end. `age`: how old connections get.
     """
 
     connect: float = 10.0
     stall: float = 30.0
     slack: float = 15.0
     drain: float = 60.0
+    age: float = 600.0
 
 
 class Transport:
@@ -73,6 +80,8 @@ class Transport:
         self._limits = limits or Limits()
         self._connections: Connections | None = None
         self._draining: dict[asyncio.Task[None], Connections] = {}
+        self._opened_at = 0.0
+        self._doubted = False
 
     async def close(self) -> None:
         for connections in self._draining.values():
@@ -102,19 +111,23 @@ class Transport:
         body = codec.encode(request)
         call = _Call(route, self._endpoint.join(route), body, _headers(request.request_id, len(body), token, delegate_id))
         silence = wait_seconds + (self._limits.slack if wait_seconds else self._limits.stall)
+        asked_at = time.monotonic()
         try:
             async with asyncio.timeout(within_seconds):
                 raw = await self._answered(call, silence)
         except TimeoutError as error:
+            self._doubt()
             raise TransportError(
                 f"no answer to {route} within {within_seconds:g} s",
                 hint="check the way to the manager, and whether it is overloaded; this is tried again",
+                code="connection.silent",
             ) from error
         try:
             answer = read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
             self._endpoint.on_answer(answer.server_time)
             return answer
         except ConnectionFaultError as error:
+            self._judge(error, raw, time.monotonic() - asked_at)
             if error.retry_after is not None:
                 self.patience.ask(route, error.retry_after)
             raise
@@ -126,26 +139,54 @@ class Transport:
             try:
                 return await self._post(connections.kept, call, silence, trip)
             except TransportError:
+                self._doubt()
                 if not (trip.was_keep_alive_race or connections.cut):
                     raise
         # The other connections kept alive may be as dead as this one.
         connections = self._current()
         with connections.calling():
-            return await self._post(connections.fresh, call, silence, _Trip())
+            try:
+                return await self._post(connections.fresh, call, silence, _Trip())
+            except TransportError:
+                self._doubt()
+                raise
+
+    def _judge(self, error: ConnectionFaultError, raw: RawAnswer, age: float) -> None:
+        """What an answer that is none says of the way that it came."""
+        if isinstance(error, TransportError):
+            self._doubt()
+            if raw.status in IMPATIENT:
+                error.cut_after = age
+        elif raw.status >= 500 and time.monotonic() - self._opened_at > _NAMES_SECONDS:
+            self._doubt()  # the name may be another manager's by now; one that is overloaded is not asked for more than that
+
+    def _doubt(self) -> None:
+        """The next call goes over a new connection, to what the name stands for then."""
+        self._doubted = True
 
     def _current(self) -> Connections:
-        """Connections with the TLS context that holds now; those of the one before come to their end."""
-        tls = self._endpoint.context
-        if self._connections is None or self._connections.tls is not tls:
-            if self._connections is not None:
-                task = asyncio.create_task(self._connections.drain(self._limits.drain))
-                self._draining[task] = self._connections
-                task.add_done_callback(self._draining.pop)
-            self._connections = Connections(tls, connect_seconds=self._limits.connect, trace=_watch_trips)
+        """Connections with the TLS context that holds now; those of the one before, and old ones, come to their end."""
+        tls, now = self._endpoint.context, time.monotonic()
+        kept = self._connections
+        if kept is not None:
+            if kept.tls is not tls:
+                self._drain(kept, self._limits.drain)
+            elif self._doubted or now - self._opened_at > self._limits.age:
+                self._drain(kept, _OLD_DRAIN_SECONDS)
+            else:
+                return kept
+        self._connections = Connections(tls, connect_seconds=self._limits.connect, trace=_watch_trips)
+        self._opened_at, self._doubted = now, False
         return self._connections
+
+    def _drain(self, connections: Connections, within_seconds: float) -> None:
+        task = asyncio.create_task(connections.drain(within_seconds))
+        self._draining[task] = connections
+        task.add_done_callback(self._draining.pop)
 
     async def _post(self, session: aiohttp.ClientSession, call: "_Call", silence: float, trip: "_Trip") -> RawAnswer:
         trip.began_at = time.monotonic()
+        proxy = self._endpoint.proxy(call.url)
         try:
             async with (
                 trip.limited(self._limits.connect, silence) as limit,
@@ -154,30 +195,38 @@ class Transport:
                     data=_upload(call.body, limit, silence),
                     headers=call.headers,
                     allow_redirects=False,
-                    proxy=self._endpoint.proxy(call.url),
+                    proxy=proxy,
                     trace_request_ctx=trip,
                 ) as response,
             ):
                 trip.answer_began = True
                 return await _read_answer(response, limit, self._limits.stall)
         except TimeoutError as error:
-            hint = "check for a firewall that drops connections without a word; this is tried again"
-            words = (
-                f"{call.route} was silent for {silence:g} s"
-                if trip.sent
-                else f"no connection to {call.place} within {self._limits.connect:g} s"
-            )
-            raise TransportError(words, hint=hint) from error
+            raise self._explain_silence(call, trip, silence, proxy) from error
         except aiohttp.ClientConnectionError as error:
             if (rejection := explain_rejection(error, call.url)) is not None:
                 raise rejection from error
             if isinstance(error, aiohttp.ClientConnectorError):
-                raise explain_connect_fault(error, call.url) from error
+                raise explain_connect_fault(error, call.url, proxy) from error
+            if proxy is not None and not trip.sent and not trip.reused:
+                raise explain_lost_tunnel(call.url, proxy) from error
             trip.cut_after = None if trip.answer_began else time.monotonic() - trip.began_at
             hint = "check for a proxy or firewall that closes connections; this is tried again"
-            raise TransportError(f"the connection of {call.route} was cut", hint=hint, cut_after=trip.cut_after) from error
+            words = f"the connection of {call.route} was cut"
+            raise TransportError(words, hint=hint, cut_after=trip.cut_after, code="connection.cut") from error
         except aiohttp.ClientError as error:
-            raise explain_connect_fault(error, call.url) from error
+            raise explain_connect_fault(error, call.url, proxy) from error
+
+    def _explain_silence(self, call: "_Call", trip: "_Trip", silence: float, proxy: str | None) -> TransportError:
+        through = f" through the proxy {place_of(proxy)}" if proxy else ""
+        if trip.answer_began:
+            words = f"the answer to {call.route} all but stopped: less than {_LEAST_BYTES_PER_SECOND:g} bytes a second"
+        elif trip.sent:
+            words = f"{call.route} was silent for {silence:g} s"
+        else:
+            words = f"no connection to {place_of(call.url)}{through} within {self._limits.connect:g} s"
+        hint = "check for a firewall that drops connections without a word; this is tried again"
+        return TransportError(words, hint=hint, code="connection.silent")
 
 
 @dataclass(frozen=True)
@@ -186,10 +235,6 @@ class _Call:
     url: str
     body: bytes
     headers: dict[str, str]
-
-    @property
-    def place(self) -> str:
-        return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 @dataclass
@@ -265,18 +310,22 @@ async def _in_pieces(body: bytes, limit: asyncio.Timeout, silence: float) -> Asy
 async def _read_answer(response: aiohttp.ClientResponse, limit: asyncio.Timeout, stall: float) -> RawAnswer:
     headers = {name.lower(): value for name, value in response.headers.items()}
     body = bytearray()
+    counted = 0
     _put_off(limit, stall)
     try:
         async for piece in response.content.iter_any():
             body += piece
             if len(body) > codec.MAX_BODY_BYTES:
                 raise TransportError(f"an answer of more than {codec.MAX_BODY_BYTES} bytes was not read to its end")
-            _put_off(limit, stall)
+            if len(body) - counted >= _LEAST_BYTES_PER_SECOND * stall:
+                counted = len(body)
+                _put_off(limit, stall)
     except aiohttp.ClientError as error:
         raise TransportError(
             "the answer broke off before its end",
             hint="look for a proxy on the way that cuts or garbles answers",
             facts=describe(RawAnswer(response.status, headers, bytes(body))),
+            code="connection.cut",
         ) from error
     return RawAnswer(response.status, headers, bytes(body))
 

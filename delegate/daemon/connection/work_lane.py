@@ -63,6 +63,7 @@ class Poller(Generic[R]):
         self._running = running
         self._blocked = blocked
         self._cuts = IdleCuts()
+        self._wait = 0.0
         self._stopping = asyncio.Event()
         self._blocked_by = ""
         self._asked = False
@@ -121,7 +122,7 @@ class Poller(Generic[R]):
 
     async def _poll(self, request_id: str, slots: int) -> AcquireAnswer:
         session = await self._keeper.session()
-        wait = self._cuts.bound(session.settings.poll_seconds)
+        self._wait = wait = self._cuts.bound(session.settings.poll_seconds)
         return await self._ask(request_id, slots, wait)
 
     async def _ask(self, request_id: str, slots: int, wait: float, within: float | None = None) -> AcquireAnswer:
@@ -151,7 +152,7 @@ class Poller(Generic[R]):
             await self._refuse(each)
 
     def _was_idle_cut(self, error: TransportError) -> bool:
-        if error.cut_after is None or not self._cuts.is_idle_cut(error.cut_after):
+        if error.cut_after is None or not self._cuts.is_idle_cut(error.cut_after, self._wait):
             return False
         self._faults.cut(error.cut_after)
         limit = self._cuts.learn(error.cut_after)

@@ -159,6 +159,15 @@ def _existing_file(text: str) -> Path:
     return path
 
 
+def _existing_path(text: str) -> Path:
+    path = _path(text)
+    try:
+        path.stat()
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from error
+    return path
+
+
 def _secret(text: str) -> Secret:
     return Secret(text.strip())
 
@@ -202,6 +211,7 @@ BOOLEAN: Kind[bool] = Kind("BOOL", _boolean, lambda truth: truth, switch=True)
 PORT: Kind[int] = Kind("PORT", _integer(0, 65535), lambda port: port)
 PATH: Kind[Path] = Kind("PATH", _path, str)
 EXISTING_FILE: Kind[Path] = Kind("PATH", _existing_file, str)
+EXISTING_PATH: Kind[Path] = Kind("PATH", _existing_path, str)
 URL: Kind[str] = Kind("URL", parse_http_url, lambda url: url)
 LISTEN: Kind[ListenAddress] = Kind("HOST:PORT", parse_listen_address, str)
 LABELS: Kind[dict[str, str]] = Kind("KEY=VALUE,...", parse_labels, dict)

@@ -15,7 +15,7 @@ from delegate.foundation.settings.errors import SettingsError
 from delegate.foundation.settings.kinds import (
     BOOLEAN,
     BUCKET,
-    EXISTING_FILE,
+    EXISTING_PATH,
     FINGERPRINT,
     LABELS,
     NAMES,
@@ -106,8 +106,8 @@ class ManagerLink:
     )
     manager_ca_file: Path | None = setting(
         "DELEGATE_MANAGER_CA_FILE",
-        EXISTING_FILE,
-        "Authorities to believe for the manager alone (PEM), beside the others.",
+        EXISTING_PATH,
+        "Authorities to believe for the manager alone, beside the others (a PEM file, or a directory of them).",
         default=None,
     )
     manager_ca_pin: str = setting(
@@ -288,7 +288,7 @@ class Network:
         also=("no_proxy",),
     )
     ssl_cert_file: Path | None = setting(
-        "SSL_CERT_FILE", EXISTING_FILE, "Authorities to trust (PEM) instead of the system's.", default=None
+        "SSL_CERT_FILE", EXISTING_PATH, "Authorities to trust beside the system's (a PEM file, or a directory of them).", default=None
     )
 
 
@@ -313,7 +313,7 @@ class OperatorLink:
     )
     allow_http: bool = setting("DELEGATE_ALLOW_HTTP", BOOLEAN, "Accepts an http address beyond loopback.", default=False)
     manager_ca_file: Path | None = setting(
-        "DELEGATE_MANAGER_CA_FILE", EXISTING_FILE, "Authorities to believe for the manager alone (PEM), beside the others.", default=None
+        "DELEGATE_MANAGER_CA_FILE", EXISTING_PATH, "Authorities to believe for the manager alone (PEM), beside the others.", default=None
     )
     api_token: Secret | None = setting("DELEGATE_API_TOKEN", SECRET, "Operator's token.", default=None)
 
