@@ -119,7 +119,8 @@ class RetryPolicy(_Strict, frozen=True):
 class Task(_Strict, frozen=True):
     """A task document, read. `spec` stays opaque here: each kind reads its own.
 
-    `notices` are for whoever reads the result: what the document said that has no meaning here.
+    `notices` are for whoever reads the result: what the document said that has no meaning here. Of tasks with one `concurrency_key` only
+    so many run at once as the manager allows, by default one.
     """
 
     kind: TaskKind
@@ -129,6 +130,7 @@ class Task(_Strict, frozen=True):
     environment: str = ""
     timeout: str = "15m"
     priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] = 0
+    concurrency_key: Annotated[str, msgspec.Meta(max_length=100)] = ""
     retry: RetryPolicy = RetryPolicy()
     supersedes: bool = False
     spec: JsonObject = {}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +15,8 @@ from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.database import Database
 from delegate.manager.store.engines import Engine, open_engine
 from delegate.manager.store.errors import StoreError, StoreUnavailableError
-from delegate.manager.store.handouts import _CANDIDATES
+from delegate.manager.store.flows import _OPEN, _RUN_BY_KEY, _WAIT_FOR_KEY
+from delegate.manager.store.handouts import _NEXT_OF_FLOW, _SUSPECTS
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.migrating import migrate
 from delegate.manager.store.tables import history, metadata
@@ -167,17 +169,32 @@ async def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None
 
 
 @ON_SQLITE
-async def test_hand_outs_look_at_eligible_tasks_alone(store: Store) -> None:
-    """The query is answered from the index of eligible tasks, however many others there are. PostgreSQL goes by statistics."""
+@pytest.mark.parametrize(
+    ("statement", "parameters", "index"),
+    [
+        (_NEXT_OF_FLOW, {"now": 1.0, "flow": 1, "full": ["a"], "rank": 0.0, "sequence": 0, "limit": 5}, "ix_tasks_flow"),
+        (_SUSPECTS, {"now": 1.0, "flows": [1], "full": [], "limit": 1}, "ix_tasks_suspects"),
+        (_OPEN, {"now": 1.0, "kinds": ["sync"], "selectors": [1], "clusters": ["c"]}, "ix_tasks_flow"),
+        (_RUN_BY_KEY, {}, "ix_tasks_holders"),
+        (_WAIT_FOR_KEY, {"name": "a", "most": 1}, "ix_tasks_keyed"),
+    ],
+    ids=["next of a flow", "suspects", "open flows", "holders of keys", "waiting for a key"],
+)
+async def test_hand_outs_look_at_eligible_tasks_alone(
+    store: Store, statement: sa.Select[Any], parameters: dict[str, object], index: str
+) -> None:
+    """The queries are answered from indexes of eligible tasks, however many others there are. PostgreSQL goes by statistics."""
     seen: list[tuple[str, object]] = []
 
     def plan(connection: sa.Connection) -> str:
         sa.event.listen(connection, "before_cursor_execute", lambda *told: seen.append((told[2], told[3])))
-        connection.execute(_CANDIDATES, {"now": 1.0, "kinds": ["sync"], "selectors": [1], "clusters": ["c"], "limit": 5})
-        statement, parameters = seen[-1]
-        return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters))  # type: ignore[arg-type]
+        connection.execute(statement, parameters)
+        text, bound = seen[-1]
+        return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", bound))  # type: ignore[arg-type]
 
-    assert "USING INDEX ix_tasks_eligible" in await store.engine.read(plan)
+    told = await store.engine.read(plan)
+    assert f"INDEX {index}" in told, told
+    assert "SCAN tasks " not in told.replace(f"SCAN tasks USING INDEX {index}", ""), told
 
 
 @pytest.mark.parametrize("url", ["mysql://host/name", "sqlite://", "nonsense"])

@@ -6,10 +6,11 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.selectors import matches, read_labels
+from delegate.manager.store.flows import flow_of
 from delegate.manager.store.histories import MANAGER, Entry, record
 from delegate.manager.store.queueing import promote
 from delegate.manager.store.tables import clusters, delegates, selectors, tasks
-from delegate.manager.store.transactions import Transaction
+from delegate.manager.store.transactions import Row, Transaction
 from delegate.model.tasks import Task, TaskKind
 
 IN_CLUSTER = "in-cluster"
@@ -26,7 +27,18 @@ _KNOWN = (
     )
 )
 _UNRESOLVED = (
-    sa.select(tasks.c.id, tasks.c.application, tasks.c.destination, tasks.c.supersedes, tasks.c.submitted_by, selectors.c.labels)
+    sa.select(
+        tasks.c.id,
+        tasks.c.application,
+        tasks.c.destination,
+        tasks.c.supersedes,
+        tasks.c.submitted_by,
+        tasks.c.kind,
+        tasks.c.selector_id,
+        tasks.c.environment,
+        tasks.c.priority,
+        selectors.c.labels,
+    )
     .join(selectors, selectors.c.id == tasks.c.selector_id)
     .where(
         sa.text("tasks.state = 'queued' AND tasks.cluster_uid IS NULL"),
@@ -37,7 +49,7 @@ _UNRESOLVED = (
 _RESOLVE = (
     sa.update(tasks)
     .where(tasks.c.id == sa.bindparam("task"), tasks.c.cluster_uid.is_(None))
-    .values(cluster_uid=sa.bindparam("uid"), lock_key=sa.bindparam("key"))
+    .values(cluster_uid=sa.bindparam("uid"), lock_key=sa.bindparam("key"), flow_id=sa.bindparam("flow"))
 )
 
 
@@ -83,7 +95,25 @@ def resolve_waiting(transaction: Transaction, names: Iterable[str]) -> list[str]
         if len(found) == 1:
             resolved.append((row, found[0].uid))
     transaction.hold_keys([*(row.id for row, _ in resolved), *(lock_key(row.application, uid) for row, uid in resolved)])
-    transaction.execute_many(_RESOLVE, [{"task": row.id, "uid": uid, "key": lock_key(row.application, uid)} for row, uid in resolved])
+    transaction.execute_many(
+        _RESOLVE,
+        [
+            {"task": row.id, "uid": uid, "key": lock_key(row.application, uid), "flow": _flow_of(transaction, row, uid)}
+            for row, uid in resolved
+        ],
+    )
     record(transaction, *(Entry(MANAGER, "resolved", row.id, detail={"cluster": uid}) for row, uid in resolved))
     promote(transaction, [row.id for row, _ in resolved])
     return [row.id for row, _ in resolved if row.supersedes]
+
+
+def _flow_of(transaction: Transaction, row: Row, uid: str) -> int:
+    return flow_of(
+        transaction,
+        kind=row.kind,
+        cluster=uid,
+        selector=row.selector_id,
+        submitter=row.submitted_by,
+        environment=row.environment,
+        priority=row.priority,
+    )

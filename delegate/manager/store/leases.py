@@ -6,6 +6,8 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.attempts import AttemptState, TaskState, has_authority, may_come_back
+from delegate.manager.concurrency import Allowance
+from delegate.manager.store.flows import hold_limits, place_of
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.losses import Loss, take_back_attempts
 from delegate.manager.store.queueing import hold_tasks, promote
@@ -77,7 +79,7 @@ def renew_leases(
     revived = revive_attempts(transaction, returning)
     for row in returning:
         if row not in revived:
-            verdicts[row.id] = (LeaseVerdict.LOST, "another attempt took its place")
+            verdicts[row.id] = (LeaseVerdict.LOST, "another task took its place")
     transaction.execute_many(_REPORT, [{"attempt": row.id, "to_state": named[row.id].state} for row in (*renewed, *revived)])
     if vouched:
         _count_misses(transaction, [row for row in active.values() if row.id not in named and not row.confirmed])
@@ -100,16 +102,20 @@ def _verdict(row: Row | None, delegate_id: str, renewal: Renewal) -> tuple[Lease
 def revive_attempts(transaction: Transaction, rows: Sequence[Row]) -> list[Row]:
     """Gives attempts their authority back, one after the other, each only while that is still possible.
 
-    Several attempts of one application may want to come back at once: the first one gets it.
+    Several attempts of one application, or under one limit, may want to come back at once: the first ones get it.
     """
+    if not rows:
+        return []
     hold_tasks(transaction, {row.task_id for row in rows})
-    return [row for row in rows if _revive(transaction, row)]
+    allowance = hold_limits(transaction, {row.task_id for row in rows})
+    return [row for row in rows if _revive(transaction, row, allowance)]
 
 
-def _revive(transaction: Transaction, row: Row) -> bool:
+def _revive(transaction: Transaction, row: Row, allowance: Allowance) -> bool:
     current = find_attempts(transaction, [row.id]).get(row.id)
-    if current is None or not may_come_back(standing_of(current)):
+    if current is None or not may_come_back(standing_of(current)) or allowance.full(place_of(current)) is not None:
         return False
+    allowance.take(place_of(current))
     transaction.execute(_REVIVE, attempt=row.id, until=transaction.now + transaction.rhythm.lease_seconds)
     transaction.execute(
         _REVIVE_TASK,

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from delegate.manager.attempts import AttemptState, TaskState, has_authority
 from delegate.manager.store.histories import MANAGER, Entry, record
+from delegate.manager.store.letter_rows import index_given_up
 from delegate.manager.store.queueing import (
     AttemptEnd,
     Ending,
@@ -85,13 +86,15 @@ def _lose(transaction: Transaction, lost: Sequence[tuple[Row, str]], state: Atte
                 row.task_id,
                 row.kind,
                 "failed",
-                f"given up after {row.requeues + 1} attempts that lost their delegate; the last one: {reason}",
+                f"quarantined: given up after {row.requeues + 1} attempts that lost their delegate; the last one: {reason}",
                 attempt_id=row.id,
+                quarantined=True,
             )
             for row, reason in spent
         ],
     )
     forsake_attempts(transaction, [row.task_id for row, _ in spent])
+    index_given_up(transaction, {row.task_id: (row.id, reason) for row, reason in spent})
     requeue_tasks(
         transaction,
         [

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from delegate.manager.attempts import REVIVABLE, STOP_OUTCOMES, AttemptState, TaskState
 from delegate.manager.effects import ReadyTask
 from delegate.manager.identifiers import new_id
+from delegate.manager.store.flows import wake_freed
 from delegate.manager.store.histories import MANAGER, Entry, record
 from delegate.manager.store.tables import attempts, commands, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
@@ -21,7 +22,6 @@ from delegate.protocol.control import CommandKind, LeaseVerdict
 
 QUEUED = sa.text("tasks.state = 'queued'")
 RUNNING = sa.text("tasks.state = 'running'")
-ELIGIBLE = sa.text("tasks.eligible")
 # Literals, and not bound values: a partial index is used only where the statement itself implies its condition.
 
 
@@ -61,6 +61,7 @@ _FINISH = (
         message=sa.bindparam("to_message"),
         finished_at=sa.bindparam("at"),
         superseded_by=sa.bindparam("by"),
+        quarantined=sa.bindparam("to_quarantined"),
     )
 )
 _REQUEUE = (
@@ -106,6 +107,7 @@ def promote(transaction: Transaction, task_ids: Iterable[str]) -> None:
     ids = list(task_ids)
     if not ids:
         return
+    wake_freed(transaction, ids)
     cleared, chosen = [], []
     for _, head, eligible, running in transaction.rows(_HEADS, ids=ids):
         wanted = None if running is not None else head
@@ -150,6 +152,7 @@ class Ending(msgspec.Struct, frozen=True):
     actor: str = MANAGER
     attempt_id: str = ""
     superseded_by: str | None = None
+    quarantined: bool = False
 
 
 def finish_tasks(transaction: Transaction, endings: list[Ending]) -> None:
@@ -157,7 +160,14 @@ def finish_tasks(transaction: Transaction, endings: list[Ending]) -> None:
     transaction.execute_many(
         _FINISH,
         [
-            {"task": each.task_id, "to_outcome": each.outcome, "to_message": each.message, "at": transaction.now, "by": each.superseded_by}
+            {
+                "task": each.task_id,
+                "to_outcome": each.outcome,
+                "to_message": each.message,
+                "at": transaction.now,
+                "by": each.superseded_by,
+                "to_quarantined": each.quarantined,
+            }
             for each in endings
         ],
     )

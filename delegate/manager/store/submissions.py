@@ -9,6 +9,7 @@ from delegate.manager.errors import ConflictError, InvalidError, NotFoundError
 from delegate.manager.identifiers import new_id
 from delegate.manager.selectors import show_labels, write_labels
 from delegate.manager.store.destinations import Candidate, destination_of, find_clusters, lock_key, needs_cluster
+from delegate.manager.store.flows import flow_of
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.queueing import Ending, Stopping, finish_tasks, forsake_attempts, hold_tasks, promote, request_stops
 from delegate.manager.store.tables import attempts, selectors, tasks
@@ -66,6 +67,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
     first = application_key is not None and _is_free(transaction, application_key)
     task_id = new_id()
     rank = transaction.now - task.priority * transaction.rhythm.ageing_seconds
+    selector = _selector_id(transaction, task.selector)
     transaction.execute(
         _INSERT,
         id=task_id,
@@ -75,7 +77,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         destination=destination_of(task),
         cluster_uid=cluster,
         lock_key=application_key,
-        selector_id=_selector_id(transaction, task.selector),
+        selector_id=selector,
         priority=task.priority,
         rank=rank,
         timeout_seconds=task.timeout_seconds,
@@ -95,8 +97,13 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         retry_of=submission.retry_of or None,
         submitted_by=submission.submitter,
         submission_key=key,
+        flow_id=None if cluster is None else _flow_id(transaction, submission, cluster, selector),
+        concurrency_key=task.concurrency_key,
+        quarantined=False,
     )
     detail: dict[str, object] = {"kind": task.kind.value, "application": task.application, "cluster": cluster, "rank": rank}
+    if task.concurrency_key or task.environment:
+        detail |= {"environment": task.environment, "concurrencyKey": task.concurrency_key}
     if submission.retry_of:
         detail["retryOf"] = submission.retry_of
     record(transaction, Entry(submission.submitter, "submitted", task_id, detail=detail))
@@ -143,6 +150,19 @@ def _selector_id(transaction: Transaction, selector: dict[str, str]) -> int:
         transaction.execute(_INSERT_SELECTOR, labels=labels)
         known = transaction.scalar(_SELECTOR, labels=labels)
     return int(known)
+
+
+def _flow_id(transaction: Transaction, submission: Submission, cluster: str, selector: int) -> int:
+    task = submission.task
+    return flow_of(
+        transaction,
+        kind=task.kind.value,
+        cluster=cluster,
+        selector=selector,
+        submitter=submission.submitter,
+        environment=task.environment,
+        priority=task.priority,
+    )
 
 
 def supersede_older(transaction: Transaction, task_id: str) -> None:

@@ -3,20 +3,11 @@
 import msgspec
 import sqlalchemy as sa
 
-from delegate.manager.effects import ReadyTask
-from delegate.manager.selectors import read_labels
+from delegate.manager.store.flows import find_ready
 from delegate.manager.store.losses import enforce_deadlines, expire_leases
-from delegate.manager.store.queueing import ELIGIBLE
-from delegate.manager.store.tables import commands, credentials, delegates, selectors, tasks
+from delegate.manager.store.tables import commands, credentials, delegates, tasks
 from delegate.manager.store.transactions import Transaction
-
-_READY = (
-    sa.select(tasks.c.kind, tasks.c.cluster_uid, selectors.c.labels)
-    .join(selectors, selectors.c.id == tasks.c.selector_id)
-    .where(ELIGIBLE, tasks.c.ready_at <= sa.bindparam("now"))
-    .order_by(tasks.c.rank, tasks.c.sequence)
-    .limit(256)
-)
+__all__ = ["Counts", "count", "end_what_is_over", "find_commanded", "find_ready", "forget_stale"]
 _COUNT_TASKS = sa.select(tasks.c.state, sa.func.count()).where(sa.text("tasks.state IN ('queued', 'running')")).group_by(tasks.c.state)
 _COUNT_DELEGATES = sa.select(
     sa.func.count(), sa.func.count().filter(delegates.c.heartbeat_at > sa.bindparam("since"), delegates.c.left_at.is_(None))
@@ -41,11 +32,6 @@ def end_what_is_over(transaction: Transaction, *, leases: bool) -> int:
 
 def forget_stale(transaction: Transaction) -> None:
     transaction.execute(_STALE_CREDENTIALS, before=transaction.now - _KEPT_SECONDS)
-
-
-def find_ready(transaction: Transaction) -> list[ReadyTask]:
-    """The first of the tasks that may be handed out now."""
-    return [ReadyTask(kind, uid or "", read_labels(labels)) for kind, uid, labels in transaction.rows(_READY, now=transaction.now)]
 
 
 def find_commanded(transaction: Transaction) -> set[str]:

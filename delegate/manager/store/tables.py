@@ -64,7 +64,13 @@ tasks = sa.Table(
     sa.Column("superseded_by", sa.Text),
     sa.Column("submitted_by", sa.Text, nullable=False),
     sa.Column("submission_key", sa.Text, unique=True),
-    _partial("ix_tasks_eligible", "rank", "sequence", where="eligible"),
+    sa.Column("flow_id", sa.Integer),  # null until the cluster is known
+    sa.Column("concurrency_key", sa.Text, nullable=False),
+    sa.Column("quarantined", sa.Boolean, nullable=False),  # given up, because it took its delegates with it
+    _partial("ix_tasks_flow", "flow_id", "rank", "sequence", where="eligible"),
+    _partial("ix_tasks_suspects", "rank", "sequence", where="eligible AND requeues >= 2"),
+    _partial("ix_tasks_keyed", "concurrency_key", "rank", where="eligible AND concurrency_key > ''"),
+    _partial("ix_tasks_holders", "concurrency_key", where="state = 'running' AND concurrency_key > ''"),
     _partial("uq_tasks_head", "lock_key", unique=True, where="eligible"),
     _partial("uq_tasks_running", "lock_key", unique=True, where="state = 'running'"),
     _partial("ix_tasks_queued", "lock_key", "rank", "sequence", where="state = 'queued'"),
@@ -72,6 +78,30 @@ tasks = sa.Table(
     _partial("ix_tasks_deadline", "deadline_at", where="state <> 'finished' AND deadline_at IS NOT NULL"),
     _partial("ix_tasks_finished", "finished_at", where="state = 'finished'"),
     sa.Index("ix_tasks_application", "application", "sequence"),
+)
+
+flows = sa.Table(
+    "flows",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("cluster_uid", sa.Text, nullable=False),
+    sa.Column("selector_id", sa.Integer, nullable=False),
+    sa.Column("submitter", sa.Text, nullable=False),
+    sa.Column("environment", sa.Text, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("served_at", sa.Double, nullable=False),  # when one of its tasks was handed out while others waited
+    sa.UniqueConstraint("cluster_uid", "kind", "selector_id", "submitter", "environment", "priority", name="uq_flows_key"),
+)
+
+limits = sa.Table(
+    "limits",
+    metadata,
+    sa.Column("kind", sa.Text, primary_key=True),  # environment, cluster (by uid), key
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("max_parallel", sa.Integer, nullable=False),
+    sa.Column("set_by", sa.Text, nullable=False),
+    sa.Column("set_at", sa.Double, nullable=False),
 )
 
 attempts = sa.Table(
