@@ -84,9 +84,12 @@ def with_mark(body: JsonObject, mark: Mark) -> JsonObject:
     return {**body, "metadata": {**metadata, "annotations": annotations}}
 
 
-def with_pending_mark(body: JsonObject) -> JsonObject:
-    """A copy of a body for its dry run: it carries the mark's key and first part, the second is not known yet."""
-    return with_mark(body, Mark(manifest_hash(body), "0" * _HASH_CHARACTERS))
+def with_pending_mark(body: JsonObject, wanted: str = "") -> JsonObject:
+    """A copy of a body for its dry run: it carries the mark's key and first part, the second is not known yet.
+
+    The first part is `wanted` where rules beyond the manifest say how it is applied, else the body's own hash.
+    """
+    return with_mark(body, Mark(wanted or manifest_hash(body), "0" * _HASH_CHARACTERS))
 
 
 def without_mark(body: JsonObject) -> JsonObject:

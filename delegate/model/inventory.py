@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from delegate.model.applied import PART_OF_LABEL
+from delegate.model.contests import Contest
 from delegate.model.errors import CorruptInventoryError, ForeignInventoryError, InventoryTooLargeError
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey
 
@@ -66,7 +67,8 @@ class InventoryEntry(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Inventory(msgspec.Struct, frozen=True):
     """The entries, sorted, one a key; the fence of the attempt that wrote them; the revision that they belong to.
 
-    `operation` names the sync that wrote it: an attempt that finds one unconfirmed goes on with it.
+    `operation` names the sync that wrote it: an attempt that finds one unconfirmed goes on with it. `contests` are the fields that
+    somebody else keeps changing.
     """
 
     entries: tuple[InventoryEntry, ...] = ()
@@ -74,6 +76,7 @@ class Inventory(msgspec.Struct, frozen=True):
     state: InventoryState = InventoryState.CONFIRMED
     revision: str = ""
     operation: str = ""
+    contests: tuple[Contest, ...] = ()
 
     def __post_init__(self) -> None:
         if len({entry.key for entry in self.entries}) != len(self.entries):
@@ -96,6 +99,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     revision: str
     entries: tuple[InventoryEntry, ...]
     operation: str = ""
+    contests: tuple[Contest, ...] = ()
 
 
 def entry_of(manifest: Manifest, uid: str = "", wave: int = 0) -> InventoryEntry:
@@ -104,14 +108,22 @@ def entry_of(manifest: Manifest, uid: str = "", wave: int = 0) -> InventoryEntry
     return InventoryEntry(key.group, key.kind, key.namespace, key.name, manifest.version, uid, wave)
 
 
-def intended(previous: Inventory, wanted: Iterable[InventoryEntry], *, fence: int, revision: str, operation: str = "") -> Inventory:
+def intended(
+    previous: Inventory,
+    wanted: Iterable[InventoryEntry],
+    *,
+    fence: int,
+    revision: str,
+    operation: str = "",
+    contests: tuple[Contest, ...] = (),
+) -> Inventory:
     """What to write before the first create: all that was owned and all that is wanted. Known uids are kept."""
     entries = {entry.key: entry for entry in previous.entries}
     for entry in wanted:
         known = entries.get(entry.key)
         keeps_uid = known is not None and not entry.uid
         entries[entry.key] = msgspec.structs.replace(entry, uid=known.uid) if known is not None and keeps_uid else entry
-    return Inventory(tuple(entries.values()), fence, InventoryState.INTENDED, revision, operation)
+    return Inventory(tuple(entries.values()), fence, InventoryState.INTENDED, revision, operation, contests)
 
 
 def confirmed(written: Inventory, applied: Iterable[InventoryEntry], gone: Iterable[ResourceKey]) -> Inventory:
@@ -124,7 +136,7 @@ def confirmed(written: Inventory, applied: Iterable[InventoryEntry], gone: Itera
     entries |= {entry.key: entry for entry in applied}
     for key in gone:
         entries.pop(key, None)
-    return Inventory(tuple(entries.values()), written.fence, InventoryState.CONFIRMED, written.revision, written.operation)
+    return msgspec.structs.replace(written, entries=tuple(entries.values()), state=InventoryState.CONFIRMED)
 
 
 def to_prune(previous: Inventory, wanted: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
@@ -141,7 +153,9 @@ def to_prune(previous: Inventory, wanted: Iterable[InventoryEntry]) -> tuple[Inv
 
 def encode_inventory(inventory: Inventory) -> bytes:
     """Gzipped JSON, the same bytes for the same inventory. Raises InventoryTooLargeError past what a ConfigMap holds."""
-    document = _Document(_FORMAT, inventory.state, inventory.fence, inventory.revision, inventory.entries, inventory.operation)
+    document = _Document(
+        _FORMAT, inventory.state, inventory.fence, inventory.revision, inventory.entries, inventory.operation, inventory.contests
+    )
     data = gzip.compress(msgspec.json.encode(document), compresslevel=9, mtime=0)
     if len(data) > _LARGEST_RECORD_BYTES:
         raise InventoryTooLargeError(
@@ -163,7 +177,7 @@ def decode_inventory(data: bytes) -> Inventory:
             raise CorruptInventoryError(
                 f"the inventory has format {document.format}; this version reads {_FORMAT}", hint="use a newer delegate"
             )
-        return Inventory(document.entries, document.fence, document.state, document.revision, document.operation)
+        return Inventory(document.entries, document.fence, document.state, document.revision, document.operation, document.contests)
     except (zlib.error, msgspec.DecodeError, ValueError) as error:
         raise CorruptInventoryError(f"the inventory can't be read: {error}", hint=_CORRUPT_HINT) from error
 

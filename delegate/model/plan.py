@@ -19,7 +19,8 @@ class PlannedChange(msgspec.Struct, frozen=True):
     `manifest` is what is applied (labelled, without the mark); None for a prune. `writes` is false where nothing has to be
     sent; an `unchanged` object may still be written, once, to renew its mark. `uid` and `resource_version` are those of the
     live object that the plan was made against, empty where there is none: a write that carries them can't come too late.
-    `fields` is the hash of our fieldsV1 in the dry run's answer. `immutable` says that the object can only be replaced.
+    `fields` is the hash of our fieldsV1 in the dry run's answer. `immutable` says that the object can't be changed in place;
+    `recreates` that it is deleted and made anew. `awaits_kind`: its kind is not served yet, and something before it will bring it.
     """
 
     key: ResourceKey
@@ -36,6 +37,8 @@ class PlannedChange(msgspec.Struct, frozen=True):
     manifest_hash: str = ""
     fields: str = ""
     immutable: bool = False
+    recreates: bool = False
+    awaits_kind: bool = False
     error: ErrorDetail | None = None
 
     @property
@@ -62,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True):
         return any(item.action not in (Action.UNCHANGED, Action.SKIPPED) for item in self.items) or bool(self.prunes)
 
 
-def plan_unchanged(manifest: Manifest, metadata: JsonObject, *, stage: str = "") -> PlannedChange:
+def plan_unchanged(manifest: Manifest, metadata: JsonObject, *, stage: str = "", wanted: str = "") -> PlannedChange:
     """An object whose metadata alone proves it synced: no dry run is needed."""
     return PlannedChange(
         key=manifest.key,
@@ -73,18 +76,34 @@ def plan_unchanged(manifest: Manifest, metadata: JsonObject, *, stage: str = "")
         wave=wave_of(manifest),
         uid=str(metadata.get("uid") or ""),
         resource_version=str(metadata.get("resourceVersion") or ""),
-        manifest_hash=manifest_hash(manifest.body),
+        manifest_hash=wanted or manifest_hash(manifest.body),
     )
 
 
-def plan_change(manifest: Manifest, live: JsonObject | None, dry_run: JsonObject, fields: str, *, stage: str = "") -> PlannedChange:
+def plan_kept(manifest: Manifest, *, stage: str = "", wanted: str = "", action: Action = Action.UNCHANGED) -> PlannedChange:
+    """An object that is left as it is, whatever it is."""
+    wanted = wanted or manifest_hash(manifest.body)
+    return PlannedChange(
+        key=manifest.key,
+        action=action,
+        version=manifest.version,
+        manifest=manifest,
+        stage=stage,
+        wave=wave_of(manifest),
+        manifest_hash=wanted,
+    )
+
+
+def plan_change(
+    manifest: Manifest, live: JsonObject | None, dry_run: JsonObject, fields: str, *, stage: str = "", wanted: str = ""
+) -> PlannedChange:
     """What applying a labelled manifest does, from the live object (None: there is none) and the answer to its dry run.
 
     Where nothing would change, the write is spared if the live mark already stands for this manifest: a value that somebody
     else set back is no drift. Otherwise one write renews the mark, and the next plan needs no body.
     """
     metadata: JsonObject = (live or {}).get("metadata") or {}
-    wanted = manifest_hash(manifest.body)
+    wanted = wanted or manifest_hash(manifest.body)
     changes = diff_bodies(live, dry_run) if live is not None else ()  # all of a new object is new: no list of leaves says it better
     action = Action.CREATED if live is None else Action.CONFIGURED if changes else Action.UNCHANGED
     mark = mark_of(metadata)
@@ -104,8 +123,11 @@ def plan_change(manifest: Manifest, live: JsonObject | None, dry_run: JsonObject
     )
 
 
-def plan_deferred(manifest: Manifest, deferral: Deferral, *, stage: str = "") -> PlannedChange:
-    """An object that can't be dry-run before another member of the set exists. It is counted as one to create."""
+def plan_deferred(manifest: Manifest, deferral: Deferral | None, *, stage: str = "", wanted: str = "") -> PlannedChange:
+    """An object that can't be dry-run before another member of the set exists. It is counted as one to create.
+
+    Without a deferral it awaits its kind, which something before it will bring.
+    """
     return PlannedChange(
         key=manifest.key,
         action=Action.CREATED,
@@ -115,7 +137,8 @@ def plan_deferred(manifest: Manifest, deferral: Deferral, *, stage: str = "") ->
         stage=stage,
         wave=wave_of(manifest),
         deferral=deferral,
-        manifest_hash=manifest_hash(manifest.body),
+        awaits_kind=deferral is None,
+        manifest_hash=wanted or manifest_hash(manifest.body),
     )
 
 
@@ -161,7 +184,8 @@ def _identity(item: PlannedChange) -> tuple[str, ...]:
     error = item.error.code if item.error else ""
     changes = _canonical.encode(item.changes).decode()
     needs = str(item.deferral.needs) if item.deferral else ""
-    return (*item.key, item.version, item.action.value, str(item.writes), item.manifest_hash, item.uid, changes, needs, error)
+    how = "recreates" if item.recreates else str(item.writes)
+    return (*item.key, item.version, item.action.value, how, item.manifest_hash, item.uid, changes, needs, error)
 
 
 def result_of(item: PlannedChange) -> ResourceResult:

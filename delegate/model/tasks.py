@@ -14,6 +14,7 @@ import msgspec
 from delegate.foundation.errors import Category, DelegateError, ErrorGroup
 from delegate.foundation.quantities import parse_duration
 from delegate.model.applications import NotAnApplicationError, read_application
+from delegate.model.guards import PruneGuard
 from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.resources import JsonObject
 from delegate.model.selection import Selection, read_selection
@@ -54,13 +55,6 @@ class Destination(_Strict, frozen=True):
     name: str = ""
     server: str = ""
     namespace: str = ""
-
-
-class PruneGuard(_Strict, frozen=True):
-    """A prune of at least `count` objects which are more than `share` percent of all wants to be confirmed."""
-
-    share: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
-    count: Annotated[int, msgspec.Meta(ge=1)] = 10
 
 
 class SyncPolicy(_Strict, frozen=True):

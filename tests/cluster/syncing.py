@@ -13,6 +13,7 @@ from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.preparing import Parts
+from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.leases import LEASE_SECONDS
@@ -78,7 +79,8 @@ def syncer_for(
 ) -> Syncer:
     registry = ClusterRegistry(ClusterSettings(kubeconfig=str(kubeconfig), directory=directory / "keys", policy=_FAST), environment={})
     sources = Sources(cache_dir=directory / "cache", allow_local=True, environment={})
-    engine = Engine(Parts(sources=sources, clusters=registry, retrying=_FAST, lease_seconds=lease_seconds))
+    queries = PathQueries(directory / "queries")
+    engine = Engine(Parts(sources=sources, clusters=registry, retrying=_FAST, queries=queries, lease_seconds=lease_seconds))
     return Syncer(engine, directory / f"source-{application}", namespace, application)
 
 

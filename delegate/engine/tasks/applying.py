@@ -23,22 +23,27 @@ from delegate.engine.clusters.errors import (
 from delegate.engine.records.guarding import apply_guarded, apply_new
 from delegate.engine.records.leases import WriteLease
 from delegate.engine.tasks.concurrency import for_each
+from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import ChangedSincePlanError, UnhealthyError
-from delegate.engine.tasks.planning import Finding, Place, Planner
+from delegate.engine.tasks.observing import await_gone
+from delegate.engine.tasks.planning import Place, Planner
 from delegate.foundation.errors import DelegateError
 from delegate.model.applied import Mark, with_mark
 from delegate.model.errors import raise_all
 from delegate.model.health.rules import assess
 from delegate.model.health.verdicts import HealthStatus
 from delegate.model.plan import PlannedChange
-from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Action
+from delegate.model.sync_options import Propagation
 from delegate.model.waves import Stage, StageKind, is_builtin_group
 
 log = structlog.get_logger(__name__)
 _TRIES = 5
 _BARRIER_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_KIND_POLL_SECONDS = 1.0
+_STATEFUL_SET = GroupKind("apps", "StatefulSet")
 _SCHEMA_SECONDS = 5.0
 _HASTY = (SchemaError, InvalidError, UnknownKindError)
 _WAVES = (StageKind.WAVE, StageKind.GATEKEEPERS)
@@ -58,7 +63,6 @@ class Applier:
         planner: Planner,
         authority: WriteLease,
         *,
-        force: bool,
         on_written: Callable[[PlannedChange, JsonObject], None],
         on_failed: Callable[[PlannedChange, DelegateError], None],
     ) -> None:
@@ -66,7 +70,6 @@ class Applier:
         self._discovery = discovery
         self._planner = planner
         self._authority = authority
-        self._force = force
         self._on_written = on_written
         self._on_failed = on_failed
         self._findings: dict[ResourceKey, Finding] = {}
@@ -145,9 +148,12 @@ class Applier:
 
     async def _write(self, stage: Stage, finding: Finding) -> None:
         first = finding.change
+        wanted = next(manifest for manifest in stage.manifests if manifest.key == first.key)
         for _ in range(_TRIES):
-            if finding.change.deferral is not None and finding.change.manifest is not None:
-                finding = await self._planner.plan_one(stage, finding.change.manifest)
+            if finding.change.awaits_kind:
+                await self._await_kind(wanted)
+            if finding.change.awaits_kind or finding.change.deferral is not None:
+                finding = await self._planner.plan_one(stage, wanted)
                 first = finding.change
             if finding.error is not None or finding.put_off is not None:
                 raise finding.error or finding.put_off or _still_missing(finding.change)
@@ -162,7 +168,7 @@ class Applier:
             except (StaleObjectError, RecreatedObjectError, NotFoundError) as error:
                 log.info("apply.object_changed_since_plan", object=str(change.key), code=error.code)
                 await self._authority.verify()
-                finding = await self._planner.plan_one(stage, change.manifest)
+                finding = await self._planner.plan_one(stage, wanted)
                 if _is_another_plan(first, finding.change):
                     raise ChangedSincePlanError(
                         f"{change.key} was changed by somebody else while it was being synced",
@@ -181,9 +187,11 @@ class Applier:
         assert change.manifest is not None
         resource_type = await self._planner.type_of(change.manifest)
         body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
-        force = self._force or bool(finding.taken_from)
+        force = finding.force
         try:
-            if not change.uid:
+            if change.recreates:
+                await self._remove(resource_type, change)
+            if not change.uid or change.recreates:
                 return await apply_new(self._client, resource_type, body, force=force, metadata_only=True)
             uid, version = change.uid, change.resource_version
             if finding.hand_over is not None:
@@ -196,6 +204,32 @@ class Applier:
             error.line = error.line or change.manifest.origin.line or None
             error.object = error.object or str(change.key)
             raise
+
+    async def _remove(self, resource_type: ResourceType, change: PlannedChange) -> None:
+        """Deletes what was planned to be made anew, and waits until it is gone. The pods and claims of a StatefulSet stay."""
+        propagation: Propagation = "Orphan" if change.key.group_kind == _STATEFUL_SET else "Foreground"
+        await self._client.delete(
+            resource_type,
+            change.key.namespace,
+            change.key.name,
+            uid=change.uid,
+            resource_version=change.resource_version,
+            propagation=propagation,
+        )
+        await await_gone(self._client, resource_type, change.key)
+        self._authority.check()
+
+    async def _await_kind(self, manifest: Manifest) -> None:
+        """Waits until a kind is served that something before it brings; when it never is, the plan says so."""
+        deadline = asyncio.get_running_loop().time() + _BARRIER_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            self._planner.forget_type(manifest)
+            try:
+                await self._planner.type_of(manifest)
+            except UnknownKindError:
+                await asyncio.sleep(_KIND_POLL_SECONDS)
+            else:
+                return
 
     async def _hand_over(self, resource_type: ResourceType, change: PlannedChange, fields: list[JsonObject]) -> str:
         """Makes the fields of client-side apply ours, and answers the object's new resourceVersion."""

@@ -8,9 +8,11 @@ from delegate.engine.clusters.metering import OnRequest
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.clusters.transport import ProxyFor
 from delegate.engine.sources.manifests import Sources
+from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.execution import Executor
 from delegate.engine.tasks.preparing import Parts
+from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.sync import SyncRun
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
@@ -54,14 +56,16 @@ def build_engine(
     clusters: ClusterSettings,
     retrying: Retrying,
     allow_local: bool = False,
+    rendering: RenderSettings | None = None,
     environment: Mapping[str, str],
     on_request: OnRequest | None = None,
     proxy_for: ProxyFor | None = None,
 ) -> Engine:
     """`allow_local`: sources may be directories and repositories of this machine, for commands that people run."""
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
-    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, environment=environment)
-    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying))
+    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, environment=environment)
+    queries = PathQueries(cache_dir / "queries")
+    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying, queries=queries))
 
 
 def _keep_what_is_loaded() -> None:

@@ -19,9 +19,9 @@ from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.applying import Applier
 from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import HealthTimeoutError
 from delegate.engine.tasks.hooking import HookRunner
-from delegate.engine.tasks.planning import Finding
 from delegate.engine.tasks.preparing import NAMESPACE_TYPE, Ground
 from delegate.engine.tasks.pruning import Pruner
 from delegate.engine.tasks.reports import Report
@@ -29,6 +29,7 @@ from delegate.engine.tasks.waiting import HealthWait, Target
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.quantities import parse_duration
 from delegate.model.applied import Mark, with_mark
+from delegate.model.contests import Contest, note_taken
 from delegate.model.errors import raise_all
 from delegate.model.hooks import Hook, Phase
 from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, confirmed, intended
@@ -69,7 +70,12 @@ class Carrier:
             self._report.began_writing = True
             operation = _operation(ground.stored.inventory, desired.content, lease.fence)
             record = intended(
-                ground.stored.inventory, ground.entries(), fence=lease.fence, revision=self._report.revision, operation=operation
+                ground.stored.inventory,
+                ground.entries(),
+                fence=lease.fence,
+                revision=self._report.revision,
+                operation=operation,
+                contests=_contests(ground),
             )
             stored = await store.write(ground.stored, record)
             record_keeper = _RecordKeeper(store, stored)
@@ -146,7 +152,6 @@ class Carrier:
             ground.cluster.discovery,
             ground.planner,
             lease,
-            force=self._options.force,
             on_written=self._written,
             on_failed=lambda change, error: self._report.failed(change.key, error),
         )
@@ -242,6 +247,16 @@ class _RecordKeeper:
 
     async def confirm(self, applied: Iterable[InventoryEntry], gone: Iterable[ResourceKey]) -> None:
         self._stored = await self._store.write(self._stored, confirmed(self._stored.inventory, applied, gone))
+
+
+def _contests(ground: Ground) -> tuple[Contest, ...]:
+    """What is to be remembered of fields that are about to be taken back from others."""
+    taken = {
+        finding.change.key: (finding.change.manifest_hash, finding.taken_from)
+        for finding in ground.findings
+        if finding.taken_from and finding.change.uid and finding.hand_over is None
+    }
+    return note_taken(ground.stored.inventory.contests, taken, ground.client.clock.now().timestamp())
 
 
 def _operation(previous: Inventory, content: str, fence: int) -> str:

@@ -5,6 +5,8 @@ TaskError
 ├── MissingNamespaceError   a destination namespace that isn't there and isn't to be created
 ├── EmptyRenderError        a source that renders nothing, where everything would be pruned
 ├── OwnedElsewhereError     an object that another Application owns
+├── InvalidQueryError       an expression that names no fields, or that never ends
+├── PruneGuardError         a prune that wants to be confirmed
 ├── KindUnavailableError    a kind that the cluster doesn't serve
 ├── ChangedSincePlanError   an object that kept changing under the plan
 ├── PlanMismatchError       the plan is not the approved one
@@ -46,6 +48,11 @@ class KindUnavailableError(TaskError):
     category = Category.INPUT
 
 
+class InvalidQueryError(TaskError):
+    default_code = "input.query"
+    category = Category.INPUT
+
+
 class ObjectTerminatingError(TaskError):
     default_code = "conflict.terminating"
     category = Category.CONFLICT
@@ -76,6 +83,11 @@ class UnhealthyError(TaskError):
 class HealthTimeoutError(TaskError):
     default_code = "timeout.health"
     category = Category.TIMEOUT
+
+
+class PruneGuardError(TaskError):
+    default_code = "policy.prune_guard"
+    category = Category.POLICY
 
 
 class PruneIncompleteError(TaskError):

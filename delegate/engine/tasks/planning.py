@@ -6,49 +6,30 @@ Faults are collected, not raised one by one: a plan shows everything that is wro
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-import structlog
-
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
-from delegate.engine.clusters.errors import FieldManagerConflictError, ImmutableFieldError, NotFoundError
+from delegate.engine.clusters.errors import ImmutableFieldError, NotFoundError, UnknownKindError
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.desired import DesiredSet
-from delegate.engine.tasks.errors import ChangedSincePlanError, OwnedElsewhereError
+from delegate.engine.tasks.dry_running import DryRunner, Finding
+from delegate.engine.tasks.errors import OwnedElsewhereError
 from delegate.engine.tasks.observing import Observed, await_gone, observe_members
 from delegate.foundation.errors import Category, DelegateError
-from delegate.model.applied import PART_OF_LABEL, MarkState, fields_hash, is_synced, manifest_hash, mark_state, our_entry, with_pending_mark
+from delegate.model.applied import PART_OF_LABEL, MarkState, is_synced, mark_state
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
 from delegate.model.hooks import Hook, hook_body
 from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
-from delegate.model.plan import PlannedChange, plan_change, plan_deferred, plan_failed, plan_unchanged
+from delegate.model.ownership import Mode
+from delegate.model.plan import plan_deferred, plan_failed, plan_kept, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Action, describe_error
 from delegate.model.schemas import served_types
-from delegate.model.takeover import CLIENT_SIDE_MANAGERS, handed_over, is_client_side_applied, removed_by_takeover
 from delegate.model.waves import Stage
 
-log = structlog.get_logger(__name__)
-_LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
 _NAMESPACE = GroupKind("", "Namespace")
-_SECRET = GroupKind("", "Secret")
-
 
 Place = tuple[Stage, Manifest]
 """An object of the set and the stage that it is written in."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """A planned object, the error behind a refusal, and the managers that a forced apply would take fields from.
-
-    `put_off` is the refusal that a deferral explains for now. `hand_over`: the managedFields to write first, see `model.takeover`.
-    """
-
-    change: PlannedChange
-    error: DelegateError | None = None
-    put_off: DelegateError | None = None
-    taken_from: tuple[str, ...] = ()
-    hand_over: list[JsonObject] | None = None
 
 
 class Planner:
@@ -59,11 +40,19 @@ class Planner:
     """
 
     def __init__(
-        self, client: ApiClient, discovery: Discovery, desired: DesiredSet, *, force: bool = False, created_namespace: str = ""
+        self,
+        client: ApiClient,
+        discovery: Discovery,
+        desired: DesiredSet,
+        dry_runner: DryRunner,
+        *,
+        force: bool = False,
+        created_namespace: str = "",
     ) -> None:
         self._client = client
         self._discovery = discovery
         self._desired = desired
+        self._dry_runner = dry_runner
         self._force = force
         self._created_namespace = created_namespace
         members = members_of(desired.manifests)
@@ -133,61 +122,40 @@ class Planner:
             return self._refused(stage, manifest, error)
 
     async def _plan(self, stage: Stage, manifest: Manifest, *, known: bool) -> Finding:
-        key = manifest.key
+        key, wanted, treatment = manifest.key, self._desired.hash_of(manifest), self._desired.treatment_of(manifest)
         if known and manifest.namespace in self._missing_namespaces:
             refusal = Refusal("dependency.namespace_not_found", "Namespace", manifest.namespace)
             deferral = explain_deferral(refusal, manifest, self._members)
             if deferral is not None:
-                return Finding(plan_deferred(manifest, deferral, stage=stage.name))
+                return Finding(plan_deferred(manifest, deferral, stage=stage.name, wanted=wanted))
+        if treatment.ownership.mode is Mode.IGNORE:
+            kept = plan_kept(manifest, stage=stage.name, wanted=wanted, action=Action.SKIPPED)
+            return Finding(kept, notes=(f"{key} is never applied: its ownership is ignore",))
         resource_type = await self.type_of(manifest)
         if known and key in self._observed.unreadable:
             raise self._observed.unreadable[key]
         metadata = self._observed.metadata.get(key) if known else await self._look_again(resource_type, key)
         if metadata is not None:
             await self._refuse_foreign(key, metadata)
-            state = mark_state(metadata, manifest_hash(manifest.body))
+            state = mark_state(metadata, wanted)
             if state is MarkState.SYNCED:
-                return Finding(plan_unchanged(manifest, metadata, stage=stage.name))
+                return Finding(plan_unchanged(manifest, metadata, stage=stage.name, wanted=wanted))
             if state is MarkState.TERMINATING:
                 await await_gone(self._client, resource_type, key)
         ours = metadata is not None
-        return await self._dry_run(stage, manifest, resource_type, ours=ours)
-
-    async def _dry_run(self, stage: Stage, manifest: Manifest, resource_type: ResourceType, *, ours: bool) -> Finding:
-        body, force, taken_from = with_pending_mark(manifest.body), self._force, tuple[str, ...]()
-        is_new = not ours  # as far as we know; of a new object the metadata is all that a plan needs
-        for _ in range(_LOOKS):
-            try:
-                answer = await self._client.apply(resource_type, body, dry_run=True, force=force, metadata_only=is_new)
-            except FieldManagerConflictError as error:
-                if force or not (ours or CLIENT_SIDE_MANAGERS.issuperset(error.managers)):
-                    raise
-                # What we applied and somebody else changed is drift, and kubectl hands over what it applied: both mean taking.
-                taken_from, force = error.managers, True
-                continue
-            live = None
-            if answer["metadata"].get("resourceVersion"):  # the answer to a dry run that would create has none
-                if is_new:
-                    is_new = False  # it is there, only not ours: its body is needed
-                    continue
-                live = await self._client.get(resource_type, manifest.namespace, manifest.name)
-                if live["metadata"]["resourceVersion"] != answer["metadata"]["resourceVersion"]:
-                    continue  # changed between the two looks: the dry run has to be that of what we compare it with
-            entry = our_entry(answer["metadata"]) or {}
-            change = plan_change(manifest, live, answer, fields_hash(entry), stage=stage.name)
-            if live is None or not is_client_side_applied(live["metadata"]):
-                return Finding(change, taken_from=taken_from)
-            removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=manifest.group_kind == _SECRET)
-            change = msgspec.structs.replace(change, changes=(*change.changes, *removed), action=Action.CONFIGURED, writes=True)
-            return Finding(change, taken_from=taken_from, hand_over=handed_over(live["metadata"]))
-        raise ChangedSincePlanError(
-            f"{manifest.key} changes faster than it can be planned", hint="find out who keeps writing it", object=str(manifest.key)
-        )
+        if treatment.ownership.mode is Mode.CREATE_ONLY and (ours or await self._dry_runner.live(resource_type, key) is not None):
+            kept = plan_kept(manifest, stage=stage.name, wanted=wanted)
+            return Finding(kept, notes=(f"{key} exists and is left as it is: its ownership is create-only",))
+        return await self._dry_runner.run(manifest, resource_type, treatment, stage=stage.name, wanted=wanted, ours=ours)
 
     def _refused(self, stage: Stage, manifest: Manifest, error: DelegateError) -> Finding:
+        wanted = self._desired.hash_of(manifest)
         deferral = explain_deferral(refusal_of(error), manifest, self._members, self._changing)
         if deferral is not None:
-            return Finding(plan_deferred(manifest, deferral, stage=stage.name), put_off=error)
+            return Finding(plan_deferred(manifest, deferral, stage=stage.name, wanted=wanted), put_off=error)
+        if isinstance(error, UnknownKindError) and self._desired.treatment_of(manifest).options.awaits_kind:
+            note = f"{manifest.key} is tried once its kind is served: {error.message}"
+            return Finding(plan_deferred(manifest, None, stage=stage.name, wanted=wanted), notes=(note,))
         error.file = error.file or manifest.origin.file
         error.line = error.line or manifest.origin.line or None
         error.object = error.object or str(manifest.key)
@@ -199,7 +167,7 @@ class Planner:
         changing = set()
         for definition in self._members.definitions.values():
             metadata = self._observed.metadata.get(definition.key)
-            if metadata is None or not is_synced(metadata, manifest_hash(definition.body)):
+            if metadata is None or not is_synced(metadata, self._desired.hash_of(definition)):
                 changing.add(definition.key)
         return frozenset(changing)
 
@@ -211,6 +179,11 @@ class Planner:
                 with contextlib.suppress(DelegateError):
                     types[manifest.key] = await self.type_of(manifest)
         return types
+
+    def forget_type(self, manifest: Manifest) -> None:
+        """Lets the next question for its kind ask the server again."""
+        self._types.pop((manifest.group_kind, manifest.version), None)
+        self._discovery.invalidate(manifest.group)
 
     async def type_of(self, manifest: Manifest) -> ResourceType:
         """How an object's kind is served. Raises UnknownKindError, GroupUnavailableError; a kind is asked for once."""

@@ -14,25 +14,28 @@ from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.renders import Rendered
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.desired import DesiredSet, prepare_desired
-from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, UnsupportedTaskError
+from delegate.engine.tasks.desired import DesiredSet, Rules, prepare_desired
+from delegate.engine.tasks.dry_running import DryRunner, Finding
+from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, PruneGuardError
 from delegate.engine.tasks.observing import await_gone
-from delegate.engine.tasks.planning import Finding, Planner
-from delegate.engine.tasks.pruning import Leftovers, find_leftovers
+from delegate.engine.tasks.planning import Planner
+from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
+from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.targeting import TaskTarget
 from delegate.foundation.errors import DelegateError, flatten
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.foundation.quantities import parse_duration
 from delegate.model.errors import raise_all
+from delegate.model.guards import asks_to_confirm
 from delegate.model.inventory import InventoryEntry, to_prune
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, plan_hash
 from delegate.model.resources import ResourceKey, ResourceType
+from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import SyncSpec, Task, TaskKind
 
 NAMESPACE_TYPE = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
-_CREATE_NAMESPACE = "CreateNamespace=true"
-_KNOWN_SYNC_OPTIONS = frozenset({_CREATE_NAMESPACE, "CreateNamespace=false", "ServerSideApply=true", "PruneLast=true"})
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -44,6 +47,7 @@ class Parts(msgspec.Struct, frozen=True):
     sources: Sources
     clusters: ClusterRegistry
     retrying: Retrying
+    queries: PathQueries
     lease_seconds: int = LEASE_SECONDS
 
 
@@ -66,26 +70,6 @@ class Ground(msgspec.Struct, frozen=True):
         return tuple(msgspec.structs.replace(entry, uid=uids.get(entry.key, "")) for entry in self.desired.entries())
 
 
-def refuse_unsupported(task: Task, spec: SyncSpec) -> None:
-    """Raises where a task asks for what this version does not do: better no answer than another one."""
-    asked = [
-        ("spec.sources", "one source is synced", bool(spec.sources)),
-        ("options.resources", "the whole set is synced", bool(task.options.resources)),
-        ("options.replace", "objects are applied in place", task.options.replace),
-    ]
-    asked += [
-        (f"the sync option {option!r}", "objects are applied in place", option not in _KNOWN_SYNC_OPTIONS)
-        for option in spec.sync_policy.sync_options
-    ]
-    raise_all(
-        [
-            UnsupportedTaskError(f"{what} is not done by this version", hint=f"leave it out: {instead}")
-            for what, instead, wanted in asked
-            if wanted
-        ]
-    )
-
-
 class Preparation:
     """Prepares one attempt."""
 
@@ -95,6 +79,7 @@ class Preparation:
         self._context = context
         self._parts = parts
         self._report = report
+        self._options, self._option_notices = read_sync_options(spec.sync_policy.sync_options)
 
     @property
     def only_shows(self) -> bool:
@@ -102,14 +87,15 @@ class Preparation:
 
     async def prepare(self) -> Ground:
         """Raises every fault of the source or of the set as a whole; those of single objects are findings."""
-        source, report = self._spec.source, self._report
-        report.notice(self._task.notices)
+        wanted, report = self._spec.all_sources, self._report
+        report.notice((*self._task.notices, *self._option_notices))
         with report.timed("resolve"):
-            revision = await self._parts.sources.resolve(source, timeout=self._left())
-            report.revision = revision.revision
-            self._context.report("source.resolved", {"revision": revision.revision})
+            revisions = await self._parts.sources.resolve_all(wanted, timeout=self._left())
+            report.revision = ",".join(each.revision for each in revisions)
+            self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            rendered = await self._parts.sources.render(source, revision, timeout=self._left())
+            target = TaskTarget(self._task, self._parts.clusters, report.meter, self._retrying()).target()
+            rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
             report.notice(rendered.notices)
         with report.timed("plan"):
             cluster = await self._parts.clusters.open(self._task.destination)
@@ -123,14 +109,24 @@ class Preparation:
         creates = await self._check_namespace(cluster.name, client, desired)
         stored = await InventoryStore(client, desired.application, desired.namespace).read()
         created = desired.namespace if creates else ""
-        planner = Planner(client, cluster.discovery, desired, force=self._task.options.force, created_namespace=created)
+        dry_runner = DryRunner(
+            client,
+            self._parts.queries,
+            force=self._task.options.force,
+            replace=self._task.options.replace,
+            contests={contest.key: contest for contest in stored.inventory.contests},
+        )
+        planner = Planner(client, cluster.discovery, desired, dry_runner, force=self._task.options.force, created_namespace=created)
         findings = await planner.plan_all()
         faults = await planner.hook_faults()
         ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, faults)
-        stale = to_prune(stored.inventory, ground.entries())
+        selection = self._task.selection
+        stale = to_prune(stored.inventory, (*ground.entries(), *desired.spared))
+        stale = tuple(entry for entry in stale if entry.key in selection)
         if not stale:
             return ground
-        leftovers = await find_leftovers(client, cluster.discovery, desired.applyset, stale)
+        removal = Removal(confirmed=self._is_confirmed, options=self._options)
+        leftovers = await find_leftovers(client, cluster.discovery, desired.applyset, stale, removal)
         return msgspec.structs.replace(ground, leftovers=leftovers)
 
     def gate(self, ground: Ground) -> Plan:
@@ -153,12 +149,26 @@ class Preparation:
                 f"the plan {self._report.plan_hash} is not the approved one, {approved}",
                 hint="look at the difference again and approve the new plan",
             )
-        if prunes and not ground.desired.manifests and not self._task.options.force:
+        if prunes and not ground.desired.manifests and not ground.desired.spared and not self._task.options.force:
             raise EmptyRenderError(
                 f"the source renders no object, and {len(prunes)} would be pruned",
                 hint="check path and revision; to take everything away, sync once with options {prune: true, force: true}",
             )
+        self._guard_prunes(ground, plan)
         return plan
+
+    @property
+    def _is_confirmed(self) -> bool:
+        options = self._task.options
+        return options.confirm or options.force or bool(self._task.approved_plan)
+
+    def _guard_prunes(self, ground: Ground, plan: Plan) -> None:
+        words = asks_to_confirm(self._spec.sync_policy.prune_guard, plan.prunes, len(ground.stored.inventory.entries))
+        if words and not self._is_confirmed and not self.only_shows:
+            raise PruneGuardError(
+                words,
+                hint=f"if that is meant, sync once with options {{confirm: true}}, or approve the plan {self._report.plan_hash}",
+            )
 
     async def _desire(self, cluster: Cluster, rendered: Rendered) -> DesiredSet:
         scopes = await cluster.discovery.scopes()
@@ -172,6 +182,7 @@ class Preparation:
             destination_namespace=self._task.destination.namespace,
             scopes=scopes,
             unavailable_groups=unavailable,
+            rules=Rules(self._task.selection, self._spec.ignore_differences, self._spec.ownership, self._options),
         )
 
     async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
@@ -191,11 +202,11 @@ class Preparation:
             return False  # who may not read it may still write into it; the dry run tells
         if key.name in desired.namespaces:
             return False
-        if _CREATE_NAMESPACE in self._spec.sync_policy.sync_options:
+        if self._options.create_namespace:
             return True
         raise MissingNamespaceError(
             f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
-            hint=f"create it, add it to the set, or say syncOptions [{_CREATE_NAMESPACE}]",
+            hint="create it, add it to the set, or say syncOptions [CreateNamespace=true]",
             object=str(key),
         )
 
@@ -212,7 +223,7 @@ class Preparation:
 
 def _notices(ground: Ground) -> list[str]:
     taken = [finding for finding in ground.findings if finding.taken_from]
-    notices = [*ground.leftovers.notices]
+    notices = [*ground.leftovers.notices, *(note for finding in ground.findings for note in finding.notes)]
     notices += [f"{finding.change.key}: fields are taken back from {', '.join(finding.taken_from)}" for finding in taken]
     notices += [f"runs the {hook.phase} hook {hook.manifest.key} when something is written" for hook in ground.desired.hooks]
     if ground.creates_namespace:

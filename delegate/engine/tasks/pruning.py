@@ -18,12 +18,11 @@ from delegate.model.applied import PART_OF_LABEL
 from delegate.model.inventory import InventoryEntry
 from delegate.model.plan import PlannedChange, plan_prune
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+from delegate.model.sync_options import Consent, Propagation, SyncOptionSet, options_of
 from delegate.model.waves import order_for_prune
 
 log = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.2
-_KEEP = "Prune=false"
-_SYNC_OPTIONS = ("delegate.gitops/sync-options", "argocd.argoproj.io/sync-options")
 
 
 class Leftovers(msgspec.Struct, frozen=True):
@@ -33,9 +32,29 @@ class Leftovers(msgspec.Struct, frozen=True):
     gone: tuple[ResourceKey, ...] = ()
     notices: tuple[str, ...] = ()
     types: dict[ResourceKey, ResourceType] = {}
+    propagations: dict[ResourceKey, Propagation] = {}
+    kept: tuple[ResourceKey, ...] = ()
 
 
-async def find_leftovers(client: ApiClient, discovery: Discovery, applyset: str, stale: tuple[InventoryEntry, ...]) -> Leftovers:
+class Removal(msgspec.Struct, frozen=True):
+    """On what terms objects may go. `ends`: the Application itself does, not only what it no longer wants."""
+
+    confirmed: bool = False
+    ends: bool = False
+    options: SyncOptionSet = SyncOptionSet()
+
+    def reason_to_keep(self, own: SyncOptionSet) -> str:
+        consent, word = (own.delete, "Delete") if self.ends else (own.prune, "Prune")
+        if consent is Consent.NO:
+            return f"it is annotated {word}=false"
+        if consent is Consent.CONFIRM and not self.confirmed:
+            return f"it is annotated {word}=confirm; sync once with options {{confirm: true}}"
+        return ""
+
+
+async def find_leftovers(
+    client: ApiClient, discovery: Discovery, applyset: str, stale: tuple[InventoryEntry, ...], removal: Removal
+) -> Leftovers:
     """Looks at each stale entry of the inventory. What can't be read now is neither pruned nor forgotten."""
     types, gone, notices = dict[ResourceKey, ResourceType](), list[ResourceKey](), list[str]()
     for entry in stale:
@@ -49,6 +68,7 @@ async def find_leftovers(client: ApiClient, discovery: Discovery, applyset: str,
     notices += [f"{key} is kept for now: {error.message}" for key, error in observed.unreadable.items()]
     prunes: dict[ResourceKey, PlannedChange] = {}
     waves = {entry.key: entry.wave for entry in stale}
+    propagations, kept = dict[ResourceKey, Propagation](), list[ResourceKey]()
     for entry in stale:
         key = entry.key
         if key not in types or key in observed.unreadable:
@@ -58,12 +78,17 @@ async def find_leftovers(client: ApiClient, discovery: Discovery, applyset: str,
         if metadata is None or reason:
             gone.append(key)
             notices += [reason] if reason else []
-        elif _is_kept(metadata):
-            notices.append(f"{key} is no longer wanted and is kept: it is annotated {_KEEP}")
+            continue
+        own, _ = options_of(metadata, removal.options)
+        to_keep = removal.reason_to_keep(own)
+        if to_keep:
+            kept.append(key)
+            notices.append(f"{key} is no longer wanted and is kept: {to_keep}")
         else:
             prunes[key] = plan_prune(key, entry.version, str(metadata["uid"]), wave=entry.wave)
+            propagations[key] = own.propagation
     ordered = tuple(prunes[key] for stage in order_for_prune(prunes, waves) for key in stage.keys)
-    return Leftovers(ordered, tuple(gone), tuple(notices), types)
+    return Leftovers(ordered, tuple(gone), tuple(notices), types, propagations, tuple(kept))
 
 
 async def _unlabelled(client: ApiClient, resource_type: ResourceType, key: ResourceKey) -> JsonObject | None:
@@ -84,11 +109,6 @@ def _reason_to_leave(key: ResourceKey, metadata: JsonObject | None, applyset: st
         return ""
     whose = f"its label {PART_OF_LABEL} names another owner" if owner else f"somebody took its label {PART_OF_LABEL} off"
     return f"{key} is no longer ours and is left alone: {whose}"
-
-
-def _is_kept(metadata: JsonObject) -> bool:
-    annotations = metadata.get("annotations") or {}
-    return any(_KEEP in str(annotations.get(name, "")).replace(" ", "").split(",") for name in _SYNC_OPTIONS)
 
 
 class Pruner:
@@ -113,7 +133,8 @@ class Pruner:
         key = prune.key
         self._authority.check()
         try:
-            await self._client.delete(self._leftovers.types[key], key.namespace, key.name, uid=prune.uid)
+            propagation = self._leftovers.propagations.get(key, "Background")
+            await self._client.delete(self._leftovers.types[key], key.namespace, key.name, uid=prune.uid, propagation=propagation)
             await self._await_gone(prune, deadline)
         except (NotFoundError, RecreatedObjectError):
             pass  # gone, or another object of that name: either way ours is no more

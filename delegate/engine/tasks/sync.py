@@ -6,7 +6,7 @@ the cluster, and whatever ends the run, the result says what was done and what w
 
 from delegate.engine.tasks.carrying_out import Carrier
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.preparing import Ground, Parts, Preparation, refuse_unsupported
+from delegate.engine.tasks.preparing import Ground, Parts, Preparation
 from delegate.engine.tasks.reports import Report
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.inventory import InventoryState
@@ -21,7 +21,6 @@ class SyncRun:
 
     def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
         spec = task.sync_spec()
-        refuse_unsupported(task, spec)
         self._task = task
         self._context = context
         self._report = Report(task, context)
@@ -33,7 +32,8 @@ class SyncRun:
         plan = self._preparation.gate(ground)
         self._context.report("plan.made", self._report.plan_event(plan))
         if self._preparation.only_shows:
-            self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else SyncStatus.SYNCED
+            contested = any(finding.contest is not None for finding in ground.findings)
+            self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes or contested else self._synced()
             return
         if plan.has_writes or _owes_record(ground):
             await self._carrier.write(ground)
@@ -42,7 +42,12 @@ class SyncRun:
         kept = 0 if self._task.options.prune else len(ground.leftovers.prunes)
         if kept:
             self._report.notice([f"{kept} objects are no longer wanted and are kept: prune is off"])
-        self._report.sync = SyncStatus.OUT_OF_SYNC if kept else SyncStatus.SYNCED
+        contested = any(finding.contest is not None for finding in ground.findings)
+        self._report.sync = SyncStatus.OUT_OF_SYNC if kept or contested else self._synced()
+
+    def _synced(self) -> SyncStatus:
+        """What can be said of the Application where everything that was looked at is as wanted."""
+        return SyncStatus.SYNCED if self._task.selection.is_whole else SyncStatus.UNKNOWN
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         touched = self._report.began_writing
