@@ -34,6 +34,7 @@ from delegate.manager.effects import Effects
 from delegate.manager.errors import ManagerStartError
 from delegate.manager.identifiers import new_secret
 from delegate.manager.metrics import ManagerMetrics
+from delegate.manager.redriver import Redriver
 from delegate.manager.scopes import ADMIN
 from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.database import Database
@@ -115,6 +116,7 @@ class Manager:
             tls_names=serving.tls_names,
             client_authorities=serving.client_ca_file,
             certificates=CertificateRules(longest_life=serving.certificate_life, renewal_grace=serving.certificate_grace),
+            limits=Limits(blob_bytes=settings.retention.blob_bytes, all_blob_bytes=settings.retention.all_blob_bytes),
             rhythm=Rhythm(
                 lease_seconds=leasing.lease_seconds,
                 heartbeat_seconds=leasing.heartbeat_seconds,
@@ -123,6 +125,10 @@ class Manager:
                 requeues=leasing.requeues,
                 requeue_base_seconds=leasing.requeue_base_seconds,
                 requeue_max_seconds=leasing.requeue_max_seconds,
+                keep_tasks_seconds=settings.retention.keep_tasks_seconds,
+                keep_tasks=settings.retention.keep_tasks,
+                keep_letters_seconds=settings.retention.keep_letters_seconds,
+                keep_letters=settings.retention.keep_letters,
             ),
         )
 
@@ -181,6 +187,7 @@ class Manager:
         self._tls = self._open_tls()
         self._authority.on_change = self._follow_authority
         await self._ensure_admin(database)
+        redriver = Redriver(database)
         services = Services(
             database=database,
             dispatch=self._dispatch,
@@ -190,11 +197,13 @@ class Manager:
             clock=self._clock,
             authority=self._authority,
             attempt_key=key,
+            on_redrive=redriver.wake,
         )
         self._services = services
         self._watch_metrics(database)
         self._sweeper = Sweeper(database, self._dispatch, self.metrics, self._rhythm, shared=engine.keeps_time)
         await exits.enter_async_context(self._running("sweeper", self._sweeper.run()))
+        await exits.enter_async_context(self._running("redriver", redriver.run()))
         await exits.enter_async_context(self._running("authority", keep_authority(self._authority, self._tls)))
         await self._serve(services, exits)
         log.info("manager.started", url=self.url, database=engine.__class__.__name__)

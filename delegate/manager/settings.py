@@ -34,6 +34,14 @@ class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """How long a retry of an acquire with the same request id gets the same batch."""
     delegate_memory_seconds: float = 86400.0
     """How long the clusters of a delegate that is away still count when a destination is resolved."""
+    keep_tasks_seconds: float = 30 * 86400.0
+    """How long finished tasks are kept, with their attempts, results, events and history."""
+    keep_tasks: int = 100_000
+    """How many of them are kept; the oldest go first."""
+    keep_letters_seconds: float = 90 * 86400.0
+    """How long the index of dead letters holds one."""
+    keep_letters: int = 200_000
+    """How many of them."""
     ageing_seconds: float = 60.0
     """One step of priority outweighs that much waiting, so that the lowest priority never starves."""
 
@@ -60,5 +68,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Most attempts that one message may name."""
     labels: int = 64
     clusters: int = 256
+    batch_bytes: int = 4 * 2**20
+    """Most bytes of documents in one answer, below what a delegate reads of one; a single task always fits."""
+    blob_bytes: int = 64 * 2**20
+    """Largest result."""
+    all_blob_bytes: int = 2 * 2**30
+    """All results that are too large for one call, together."""
     header_seconds: float = 30.0
     """How long a client may take to send a request."""

@@ -12,9 +12,11 @@ from delegate.manager.metrics import ManagerMetrics
 from delegate.manager.settings import Rhythm
 from delegate.manager.store import sweeping
 from delegate.manager.store.database import Database
+from delegate.manager.store.retention import forget_old
 
 log = structlog.get_logger(__name__)
 _TIDYING_SECONDS = 600.0
+_FORGETTING_SECONDS = 60.0
 
 
 class Sweeper:
@@ -32,6 +34,7 @@ class Sweeper:
         self._shared = shared
         self._grace_until = time.monotonic() + rhythm.grace_seconds
         self._tidied_at = time.monotonic()
+        self._forgotten_at = time.monotonic()
         self.swept_at = time.monotonic()
 
     async def run(self) -> None:
@@ -68,3 +71,5 @@ class Sweeper:
         if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:
             self._tidied_at = time.monotonic()
             await self._database.write(sweeping.forget_stale)
+        if time.monotonic() - self._forgotten_at > _FORGETTING_SECONDS and not await self._database.write(forget_old):
+            self._forgotten_at = time.monotonic()  # else a page more with the next sweep, so that nobody waits for long

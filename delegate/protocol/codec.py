@@ -1,7 +1,7 @@
 """Bytes to messages and back, with bounds. Nothing undecodable gets past it."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -105,3 +105,19 @@ def _identify(raw: bytes, reason: str) -> UndecodableTask:
 def result_digest(result: JsonObject) -> str:
     """SHA-256 over the result with sorted keys and no spaces, as lower-case hex."""
     return hashlib.sha256(msgspec.json.encode(result, order="sorted")).hexdigest()
+
+
+def canonical_pieces(result: JsonObject) -> Iterator[bytes]:
+    """The bytes that `result_digest` is over, piece by piece: never more than one element of one list at a time."""
+    yield b"{"
+    for number, key in enumerate(sorted(result)):
+        yield (b"," if number else b"") + msgspec.json.encode(key) + b":"
+        value = result[key]
+        if isinstance(value, list | tuple):
+            yield b"["
+            for index, element in enumerate(value):
+                yield (b"," if index else b"") + msgspec.json.encode(element, order="sorted")
+            yield b"]"
+        else:
+            yield msgspec.json.encode(value, order="sorted")
+    yield b"}"

@@ -8,7 +8,7 @@ import msgspec
 
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
-FEATURES: frozenset[str] = frozenset({"events", "commands", "certificates"})
+FEATURES: frozenset[str] = frozenset({"events", "commands", "certificates", "blobs", "dead-letters"})
 
 
 class ProtocolRange(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import enum
 import msgspec
 
 from delegate.model.resources import JsonObject
+from delegate.protocol.blobs import BlobReference
 from delegate.protocol.messages import Answer, Message, Request
 
 
@@ -50,7 +51,10 @@ class AcquireAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ResultItem(Message, frozen=True, kw_only=True):
-    """`digest` is the SHA-256 of the result's canonical bytes (`codec.result_digest`)."""
+    """`digest` is the SHA-256 of the result's canonical bytes (`codec.result_digest`).
+
+    With a `blob`, these bytes went ahead by themselves (`protocol.blobs`), and `result` is the short form.
+    """
 
     attempt_id: str
     task_id: str
@@ -58,6 +62,7 @@ class ResultItem(Message, frozen=True, kw_only=True):
     attempt_token: str
     digest: str
     result: JsonObject
+    blob: BlobReference | None = None
 
 
 class ResultsRequest(Request, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """A delegate as a test sees it: the calls of the protocol over real HTTP, nothing automatic."""
 
+import hashlib
 import uuid
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -8,6 +9,7 @@ import aiohttp
 import msgspec
 
 from delegate.protocol import codec, routes
+from delegate.protocol.blobs import BlobAnswer, BlobPieceRequest, BlobReference
 from delegate.protocol.certificates import RenewAnswer, RenewRequest
 from delegate.protocol.control import CommandsAnswer, CommandsRequest, HeartbeatAnswer, HeartbeatRequest, HeldAttempt
 from delegate.protocol.enrolment import (
@@ -22,6 +24,7 @@ from delegate.protocol.enrolment import (
     SessionAnswer,
     SessionRequest,
 )
+from delegate.protocol.letters import LetterNotice, LettersAnswer, LettersRequest
 from delegate.protocol.messages import Answer, Request
 from delegate.protocol.problems import Problem
 from delegate.protocol.work import (
@@ -219,6 +222,26 @@ class FakeDelegate:
         request = EventsRequest(request_id=new_request_id(), epoch=self.epoch, events=events)
         return (await self.caller.post(routes.EVENTS, request, EventsAnswer, self.token)).kept
 
+    async def letters(self, *letters: LetterNotice) -> int:
+        """How many of the letters were new."""
+        request = LettersRequest(request_id=new_request_id(), epoch=self.epoch, letters=letters)
+        return (await self.caller.post(routes.LETTERS, request, LettersAnswer, self.token)).added
+
+    async def send_piece(self, task: LeasedTask, whole: bytes, offset: int, end: int, *, sha256: str = "") -> BlobAnswer:
+        """Sends these bytes of a large result."""
+        request = BlobPieceRequest(
+            request_id=new_request_id(),
+            attempt_id=task.attempt_id,
+            task_id=task.task_id,
+            fence=task.fence,
+            attempt_token=task.attempt_token,
+            sha256=sha256 or hashlib.sha256(whole).hexdigest(),
+            size=len(whole),
+            offset=offset,
+            data=whole[offset:end],
+        )
+        return await self.caller.post(routes.BLOBS, request, BlobAnswer, "")
+
     async def commands(self, wait_seconds: float = 0.0, acknowledged: Iterable[str] = ()) -> CommandsAnswer:
         request = CommandsRequest(
             request_id=new_request_id(), epoch=self.epoch, wait_seconds=wait_seconds, acknowledged=tuple(acknowledged)
@@ -247,3 +270,24 @@ def make_result(task: LeasedTask, outcome: str = "succeeded", message: str = "",
         digest=codec.result_digest(result),
         result=result,
     )
+
+
+def make_notice(task: LeasedTask, letter: str = "", reason: str = "retries_exhausted", **more: Any) -> LetterNotice:
+    """What a delegate tells of a letter about this task."""
+    return LetterNotice(
+        id=letter or f"letter-{task.attempt_id}",
+        reason=reason,
+        created="2026-03-04T05:06:07Z",
+        task=task.task_id,
+        attempt=task.attempt_id,
+        kind=task.kind,
+        application=task.application,
+        outcome="failed",
+        **{"url": "s3://dead/letters/1.json", **more},
+    )
+
+
+def shortened(item: ResultItem, whole: bytes) -> ResultItem:
+    """The result in its short form, which names the blob with the whole of it."""
+    short = {name: value for name, value in item.result.items() if name != "resources"}
+    return msgspec.structs.replace(item, result=short, blob=BlobReference(sha256=item.digest, size=len(whole)))

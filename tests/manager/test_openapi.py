@@ -1,5 +1,6 @@
 """The OpenAPI document is true: every operation is called, and what it answers is what the document says."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from delegate.protocol.pki.keys import make_key
 from delegate.protocol.pki.requests import make_request
 from delegate.protocol.work import ProgressEvent
 from tests.manager.accounts import SigningKey, registration
-from tests.manager.delegates import Caller, FakeDelegate, RefusedCallError, make_result
+from tests.manager.delegates import Caller, FakeDelegate, RefusedCallError, make_notice, make_result
 from tests.manager.operators import Operator, sync_document
 
 META_SCHEMA = "https://spec.openapis.org/oas/3.1/schema/2022-10-07"
@@ -118,6 +119,16 @@ async def test_every_operation_answers_as_documented(
     await operator.call("POST", f"/api/v1/tasks/{first}/retry")
     await operator.call("GET", "/api/v1/delegates?revoked=true")
     await operator.call("GET", f"/api/v1/delegates/{delegate.delegate_id}")
+    await delegate.send_piece(again, b"{}", 0, 2)
+    await operator.call("GET", f"/api/v1/blobs/{hashlib.sha256(b'{}').hexdigest()}")
+    await delegate.letters(make_notice(again))
+    await operator.call("GET", "/api/v1/dead-letters")
+    await operator.call("GET", f"/api/v1/dead-letters/letter-{again.attempt_id}")
+    await operator.call("POST", "/api/v1/dead-letters/purge", {"filter": {"reason": "invalid"}})
+    redrive = await operator.call("POST", "/api/v1/redrives", {"rate": 1})
+    await operator.call("GET", f"/api/v1/redrives/{redrive['id']}")
+    await operator.call("GET", "/api/v1/redrives")
+    await operator.call("POST", f"/api/v1/redrives/{redrive['id']}/cancel")
     await delegate.bye()
     (certificate,) = (await operator.call("GET", "/api/v1/certificates"))["items"]
     await operator.call("POST", "/api/v1/revocations", {"serial": certificate["serial"], "reason": "lost"})

@@ -6,7 +6,7 @@
 from delegate.foundation.secrets import HIDDEN, Secret, SecretUrl
 from delegate.foundation.settings.errors import SettingsError
 from delegate.foundation.settings.loading import Loaded, SettingsWarning, SettingView, load
-from delegate.foundation.settings.manager import Leasing, Serving, Storage
+from delegate.foundation.settings.manager import Leasing, Retention, Serving, Storage
 from delegate.foundation.settings.programs import DelegateSettings, LocalSettings, ManagerSettings, OperatorSettings
 from delegate.foundation.settings.sections import (
     Cluster,
@@ -47,6 +47,7 @@ __all__ = [
     "OperatorSettings",
     "Pool",
     "Probes",
+    "Retention",
     "Retry",
     "Secret",
     "SecretUrl",

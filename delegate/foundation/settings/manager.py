@@ -7,7 +7,7 @@ from pathlib import Path
 from delegate.foundation.secrets import SecretUrl
 from delegate.foundation.settings.declarations import Fault, Resolving, section, setting
 from delegate.foundation.settings.directories import state_directory
-from delegate.foundation.settings.kinds import BOOLEAN, EXISTING_FILE, LISTEN, NAMES, PATH, SECRET_URL, duration, integer
+from delegate.foundation.settings.kinds import BOOLEAN, EXISTING_FILE, LISTEN, NAMES, PATH, SECRET_URL, duration, integer, size
 from delegate.foundation.settings.urls import ListenAddress, is_loopback
 
 _DAY = 86400.0
@@ -133,3 +133,34 @@ class Leasing:
                 f"a lease of {self.lease_seconds:g} s ends before a second heartbeat ({self.heartbeat_seconds:g} s apart) can be late",
                 "make the lease at least twice the heartbeat, better four times",
             )
+
+
+@section
+class Retention:
+    """What the manager keeps, and for how long."""
+
+    keep_tasks_seconds: float = setting(
+        "DELEGATE_MANAGER_KEEP_TASKS",
+        duration(3600.0, 10 * _YEAR),
+        "How long finished tasks are kept, with attempts, results, events and history.",
+        default=30 * _DAY,
+    )
+    keep_tasks: int = setting(
+        "DELEGATE_MANAGER_KEEP_TASKS_COUNT", integer(100, 100_000_000), "How many of them; the oldest go first.", default=100_000
+    )
+    keep_letters_seconds: float = setting(
+        "DELEGATE_MANAGER_KEEP_DEAD_LETTERS",
+        duration(3600.0, 10 * _YEAR),
+        "How long the index holds a dead letter.",
+        default=90 * _DAY,
+    )
+    keep_letters: int = setting(
+        "DELEGATE_MANAGER_KEEP_DEAD_LETTERS_COUNT", integer(100, 100_000_000), "How many of them; the oldest go first.", default=200_000
+    )
+    blob_bytes: int = setting(
+        "DELEGATE_MANAGER_RESULT_MAX_BYTES",
+        size(2**20),
+        "Largest result of a task; of a larger one the short form is kept, and the whole becomes a dead letter.",
+        default=64 * 2**20,
+    )
+    all_blob_bytes: int = setting("DELEGATE_MANAGER_RESULTS_MAX_BYTES", size(2**20), "All results over 1 MiB, together.", default=2 * 2**30)

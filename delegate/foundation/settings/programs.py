@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from delegate.foundation.settings.manager import Leasing, Serving, Storage
+from delegate.foundation.settings.manager import Leasing, Retention, Serving, Storage
 from delegate.foundation.settings.sections import (
     Cluster,
     DeadLetters,
@@ -41,6 +41,7 @@ class ManagerSettings:
     serving: Serving
     storage: Storage
     leasing: Leasing
+    retention: Retention
     logging: Logging
     network: Network
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from delegate.manager.api import certificates, clusters, control, delegates, enrolment, tasks, tokens, work
+from delegate.manager.api import blobs, certificates, clusters, control, dead_letters, delegates, enrolment, tasks, tokens, work
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, Services
 from delegate.manager.api.middleware import PageFault, middleware
 from delegate.manager.api.openapi import describe_api
@@ -19,6 +19,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *clusters.OPERATIONS,
     *enrolment.OPERATIONS,
     *work.OPERATIONS,
+    *blobs.OPERATIONS,
+    *dead_letters.OPERATIONS,
     *control.OPERATIONS,
 )
 """The whole API: what is served, and what the OpenAPI document says."""

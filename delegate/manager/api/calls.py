@@ -6,7 +6,7 @@ and encoding are the same for all and happen here.
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +57,7 @@ class Services:
     clock: Clock
     authority: Authority
     attempt_key: bytes = field(repr=False)
+    on_redrive: Callable[[], None] = field(default=lambda: None)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,14 @@ class Call(Generic[Body_co, Query_co]):
 
 class Nothing(msgspec.Struct, frozen=True):
     """No body, or no query."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """An answer of JSON that is too large to be held as a whole: its length, and its pieces."""
+
+    size: int
+    pieces: AsyncIterator[bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +141,10 @@ class Operation:
             scheme=request.scheme,
             peer=peer,
         )
-        return json_response(await self.handler(call), self.status)
+        answer = await self.handler(call)
+        if isinstance(answer, Streamed):
+            return web.Response(body=answer.pieces, content_type=JSON, headers={"Content-Length": str(answer.size)})
+        return json_response(answer, self.status)
 
     async def _authorize(self, services: Services, secret: str, peer: Peer) -> Principal:
         match self.access:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
-from delegate.manager.attempts import has_authority, may_come_back
+from delegate.manager.attempts import AttemptState, has_authority, may_come_back
 from delegate.manager.store.sessions import check_session
 from delegate.manager.store.standings import find_attempts, standing_of
 from delegate.manager.store.tables import events
@@ -37,7 +37,7 @@ def keep_events(transaction: Transaction, delegate_id: str, epoch: int, reported
         row = rows.get(event.attempt_id)
         if row is None or row.delegate_id != delegate_id or row.fence != event.fence:
             continue
-        if not has_authority(standing_of(row)) and not may_come_back(standing_of(row)):
+        if not _is_heard(row):
             continue
         highest, count = latest.get(event.attempt_id, (0, 0))
         if event.sequence <= highest or count >= transaction.limits.events_per_attempt:
@@ -46,6 +46,12 @@ def keep_events(transaction: Transaction, delegate_id: str, epoch: int, reported
         kept.append(_values(transaction, row, event))
     transaction.execute_many(_INSERT, kept)
     return len(kept)
+
+
+def _is_heard(row: Row) -> bool:
+    """Whether an attempt is still listened to. Its last steps may arrive after its result, which travels by itself."""
+    standing = standing_of(row)
+    return row.state == AttemptState.FINISHED or has_authority(standing) or may_come_back(standing)
 
 
 def _values(transaction: Transaction, row: Row, event: ProgressEvent) -> dict[str, object]:

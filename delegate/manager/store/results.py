@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from delegate.manager.attempts import AttemptState, judge_result
 from delegate.manager.identifiers import attempt_token
+from delegate.manager.store.blobs import is_complete
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.queueing import (
     AttemptEnd,
@@ -79,7 +80,10 @@ def _judge(transaction: Transaction, item: ResultItem, row: Row | None, key: byt
         return ResultVerdict.INVALID, "the attempt token does not fit"
     if row.delegate_id in revoked:
         return ResultVerdict.LEASE_LOST, "the delegate was revoked"
-    if result_digest(item.result) != item.digest:
+    if item.blob is not None:
+        if item.blob.sha256 != item.digest or not is_complete(transaction, row.id, item.digest):
+            return ResultVerdict.RETRY, "the whole of the result is not here yet"
+    elif result_digest(item.result) != item.digest:
         return ResultVerdict.INVALID, "the digest is not that of the result"
     if not isinstance(item.result.get("outcome"), str):
         return ResultVerdict.INVALID, "a result says its outcome"
