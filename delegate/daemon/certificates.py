@@ -22,10 +22,11 @@ from delegate.daemon.connection.trust import AuthoritiesError
 from delegate.daemon.identity.errors import RenewalRefusedError, TrialError, UnsupportedError
 from delegate.daemon.identity.generations import Generation, Generations
 from delegate.daemon.identity.holder import ENROLLED, Holder, HolderHooks, Issued
-from delegate.daemon.identity.outside import OutsideDirectory
+from delegate.daemon.identity.outside import ADOPTED_DIRECTORY, OutsideDirectory
 from delegate.daemon.identity.rotator import Asking, Rotator, RotatorHooks
 from delegate.foundation.authorities import child_bundle, write_bundle
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.secrets import Secret
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.settings.proxies import ProxyRules
 from delegate.foundation.telemetry.metrics import DelegateMetrics
@@ -36,7 +37,6 @@ log = structlog.get_logger(__name__)
 FEATURE = "certificates"
 _TRIAL_SECONDS = 10.0
 _FILES_SECONDS = 5.0
-_ADOPTED_DIRECTORY = "adopted-certs"
 
 
 class Certificates:
@@ -62,10 +62,10 @@ class Certificates:
             contexts=lambda: self._contexts.current,
             on_answer=self.skew.hear,
         )
-        self._outside = OutsideDirectory(identity.cert_dir)
         self._authorities, self._child_bundle = settings.network.ssl_cert_file, child_bundle(identity.state_dir)
+        self._outside = OutsideDirectory(identity.cert_dir)
         # What somebody else writes is not ours to add to; the last good pair is kept beside it.
-        own = identity.state_dir / _ADOPTED_DIRECTORY if self._outside.is_in_use() else identity.cert_dir
+        own = identity.state_dir / ADOPTED_DIRECTORY if self._outside.is_in_use() else identity.cert_dir
         self.holder = Holder(
             Generations(own),
             HolderHooks(
@@ -89,8 +89,8 @@ class Certificates:
     def load(self) -> None:
         """What is on disk, from now on. Blocking. Raises StateDirectoryError, AuthoritiesError."""
         self.rotator.load()
-
         self._write_child_bundle()
+
     def attach(self, keeper: SessionKeeper) -> None:
         """Who asks the manager."""
         self._keeper = keeper
@@ -135,12 +135,11 @@ class Certificates:
             await asyncio.sleep(_FILES_SECONDS)
             try:
                 if await asyncio.to_thread(self._contexts.follow_files):
-                    log.info("connection.authorities_reloaded")
                     await asyncio.to_thread(self._write_child_bundle)
-            except AuthoritiesError as error:
+                    log.info("connection.authorities_reloaded")
+            except (AuthoritiesError, TransportError) as error:
                 log.warning("connection.authorities_not_reloaded", error=str(error), hint=error.hint)
 
-    # What the rotator and the holder ask.
     def _write_child_bundle(self) -> None:
         """Git and credential plugins believe whom we believe. Raises AuthoritiesError."""
         if self._authorities is None:
@@ -153,6 +152,7 @@ class Certificates:
                 hint="let the user that runs this write to DELEGATE_STATE_DIR",
             ) from error
 
+    # What the rotator and the holder ask.
 
     def _is_enrolled(self) -> bool:
         return self._keeper is not None and self._keeper.current is not None
@@ -172,6 +172,23 @@ class Certificates:
             raise
         return Issued(answer.certificate, answer.authorities)
 
+    async def enrol_with(self, token: Secret) -> None:
+        """Enrols this delegate with another token; its certificate is a new one then, where nobody else writes them.
+
+        Raises RenewalRefusedError where the manager does not take the token, or another DelegateError; then nothing has changed.
+        """
+        try:
+            if self._outside.is_in_use() or not self._gives_certificates():
+                await self._known_keeper().enrol_for_certificate("", None, token)
+            else:
+                await self.rotator.enrol_again(lambda csr: self._enrol_by(csr, token))
+        except (RevokedError, EnrolmentRefusedError) as error:  # the token's fault; what this delegate has is as good as before
+            raise RenewalRefusedError(str(error), hint=error.hint) from error
+
+    async def _enrol_by(self, csr: str, token: Secret) -> Issued:
+        answer = await self._known_keeper().enrol_for_certificate(csr, self._life_seconds, token)
+        return Issued(answer.certificate, answer.authorities)
+
     async def _enrol(self, csr: str) -> Issued:
         keeper = self._asked()
         try:
@@ -186,10 +203,17 @@ class Certificates:
         return Issued(answer.certificate, answer.authorities)
 
     def _asked(self) -> SessionKeeper:
-        assert self._keeper is not None, "attach() comes first"
-        session = self._keeper.current
-        if session is not None and FEATURE not in session.features:
+        if not self._gives_certificates():
             raise UnsupportedError("the manager gives no certificates")
+        return self._known_keeper()
+
+    def _gives_certificates(self) -> bool:
+        """Whether the manager does, as far as it has said."""
+        session = self._known_keeper().current
+        return session is None or FEATURE in session.features
+
+    def _known_keeper(self) -> SessionKeeper:
+        assert self._keeper is not None, "attach() comes first"
         return self._keeper
 
     async def _try_out(self, generation: Generation) -> None:

@@ -27,6 +27,7 @@ from delegate.daemon.connection.sessions import Caller, Credentials, Introductio
 from delegate.daemon.connection.transport import Limits, Transport
 from delegate.daemon.connection.work_lane import Poller
 from delegate.daemon.identity.store import Identity, IdentityStore
+from delegate.daemon.identity.tokens import TokenFollower, TokenHooks, is_account_token, mark_of
 from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.metering import LinkCounters
 from delegate.daemon.pool.slots import Reservation
@@ -34,6 +35,7 @@ from delegate.daemon.pool.workers import WorkerPool
 from delegate.engine.tasks.stopping import StopVerdict
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import DeathLimit
+from delegate.foundation.secrets import Secret
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 from delegate.protocol.codec import UndecodableTask
@@ -108,6 +110,17 @@ class Lanes:
         self._counters = LinkCounters(metrics)
         self._cordoned = ""
         self._registered = False
+        self._token_mark = myself.identity.token_mark
+        self._tokens = TokenFollower(
+            TokenHooks(
+                delegate_token=settings.link.bootstrap_token,
+                account_token=settings.link.account_token,
+                enrolled_with=lambda: self._token_mark,
+                is_enrolled=lambda: self.keeper.current is not None,
+                enrol=self._enrol_with,
+                on_end=metrics.set_token_expiry,
+            )
+        )
         self._announcer = Announcer(myself.find_clusters, self._introduce_again)
 
         def transport() -> Transport:
@@ -162,6 +175,7 @@ class Lanes:
             ("adoption", self._adopt_orphans),
             ("rotator", self._certificates.run),
             ("authorities", self._certificates.follow_files),
+            ("tokens", self._tokens.run),
         )
 
     async def deliver_rest(self, until: float) -> None:
@@ -199,7 +213,9 @@ class Lanes:
                 on_certificate_refused=self._certificates.rotator.refuse,
                 clusters=self._announcer.tell,
                 attempts=self._report_attempts,
-                on_enrolled=self._myself.store.enrol,
+                on_token_used=self._note_token,
+                has_another_token=self._tokens.has_another,
+                on_enrolled=lambda delegate_id, refresh: self._myself.store.enrol(delegate_id, refresh, self._token_mark),
                 on_opened=self._hear_opening,
                 on_token_expiry=self._show_token_expiry,
                 on_ended=lambda error: self._in_main(self._hooks.on_ended, error),
@@ -277,10 +293,18 @@ class Lanes:
         if self._pool.roster.stop_asked(attempt_id):
             self._in_main(self._pool.stop, attempt_id, StopVerdict(verdict.value), reason)
 
+    def _note_token(self, token: Secret) -> None:
+        self._token_mark = "" if is_account_token(token) else mark_of(token)
+
     def _show_token_expiry(self, seconds: float | None) -> None:
         self._metrics.set_token_expiry(None if seconds is None else time.time() + seconds)
 
     # In the main loop.
+
+    async def _enrol_with(self, token: Secret) -> None:
+        """With another token come other labels, maybe: a new session says which ones hold."""
+        await self._certificates.enrol_with(token)
+        await self._introduce_again()
 
     def _settle_attempts(self, reports: Iterable[AttemptReport], verdicts: dict[str, AttemptVerdict]) -> None:
         if not self._registered:

@@ -1,6 +1,7 @@
 """Values that must not be seen: they print as `(hidden)` wherever they end up by accident."""
 
 import hmac
+from pathlib import Path
 from typing import NoReturn, Self
 
 HIDDEN = "(hidden)"
@@ -8,12 +9,16 @@ HIDDEN = "(hidden)"
 
 
 class Secret:
-    """A text whose only way out is `reveal()`. Formatting, repr, pickling and JSON encoders never see it."""
+    """A text whose only way out is `reveal()`. Formatting, repr, pickling and JSON encoders never see it.
 
-    __slots__ = ("_value",)
+    `file` is where it was read, for whoever reads it again when it is replaced there.
+    """
 
-    def __init__(self, value: str) -> None:
+    __slots__ = ("_value", "file")
+
+    def __init__(self, value: str, file: Path | None = None) -> None:
         self._value = value
+        self.file = file
 
     def reveal(self) -> str:
         return self._value

@@ -112,7 +112,8 @@ class SessionHooks:
     there is none. `on_enrolled` stores; it may raise DelegateError. `on_ended` and `on_certificate_refused` are called in whichever
     thread was told. `prepare` comes before the first call of each opening, and may fail as a call does. `signing_request` asks for a
     certificate and its life with each enrolment (empty: for none); `on_certificate` is given chain and authorities before anything else
-    is called, and may raise DelegateError.
+    is called, and may raise DelegateError. `on_token_used` hears of the token that an enrolment went by, just before `on_enrolled`;
+    `has_another_token` says whether there is another one by now, so that a delegate that was revoked may ask once more when it starts.
     """
 
     bootstrap_token: Callable[[], Secret]
@@ -128,6 +129,8 @@ class SessionHooks:
     signing_request: Callable[[], tuple[str, float | None]] = lambda: ("", None)
     on_certificate: Callable[[str, str], Awaitable[None]] | None = None
     on_certificate_refused: Callable[[str], None] = lambda words: None
+    on_token_used: Callable[[Secret], None] = lambda token: None
+    has_another_token: Callable[[], bool] = lambda: False
 
 
 class SessionKeeper:
@@ -199,9 +202,12 @@ class SessionKeeper:
         )
         return await self._at_home(lambda: self._renew_certificate(request))
 
-    async def enrol_for_certificate(self, csr: str, life_seconds: float) -> EnrolAnswer:
-        """Enrols again, with what the manager gives for the request in the answer. One try; raises what went wrong."""
-        return await self._at_home(lambda: self._enrol_for_certificate(csr, life_seconds))
+    async def enrol_for_certificate(self, csr: str, life_seconds: float | None, token: Secret | None = None) -> EnrolAnswer:
+        """Enrols again, with what the manager gives for the request in the answer; with this token alone where it is given.
+
+        One try; raises what went wrong.
+        """
+        return await self._at_home(lambda: self._enrol_for_certificate(csr, life_seconds, token))
 
     def hear_refused(self, error: CertificateRefusedError | CertificateRejectedError) -> None:
         """Somebody was told that the certificate is not accepted. For any thread."""
@@ -303,7 +309,7 @@ class SessionKeeper:
         if not self._credentials.enrolled:
             await self._enrol()
         elif not self._token:
-            await self._renew_token()
+            await self._begin_token()
         try:
             await self._open_with_token()
         except UnauthorizedError:
@@ -337,6 +343,8 @@ class SessionKeeper:
         )
         self._openings = session.opening
         log.info("session.opened", delegate_id=session.delegate_id, epoch=session.epoch, protocol=answer.protocol)
+        if answer.token_expires_in_seconds is not None:
+            self._hooks.on_token_expiry(answer.token_expires_in_seconds)
         self._hooks.on_opened(session, reports, answer.attempts)
         self._publish(session)
 
@@ -349,9 +357,12 @@ class SessionKeeper:
             except DelegateError as error:  # the next renewal brings one
                 log.warning("identity.certificate_not_used", error=str(error), hint=error.hint)
 
-    async def _enrol_for_certificate(self, csr: str, life_seconds: float) -> EnrolAnswer:
+    async def _enrol_for_certificate(self, csr: str, life_seconds: float | None, token: Secret | None) -> EnrolAnswer:
         async with self._one_at_a_time:
-            answer = await self._enrol_with_tokens(csr, life_seconds)
+            if token is None:
+                answer = await self._enrol_with_tokens(csr, life_seconds)
+            else:
+                answer = await try_tokens((lambda: token,), lambda each: self._enrol_with(each, csr, life_seconds))
             current = self.current
             if current is not None:
                 self._publish(replace(current, token=self._token))
@@ -375,6 +386,7 @@ class SessionKeeper:
         )
         answer = await self._post(routes.ENROL, request, EnrolAnswer, token)
         refresh_token = Secret(answer.refresh_token)
+        self._hooks.on_token_used(token)
         try:
             self._hooks.on_enrolled(answer.delegate_id, refresh_token)
         except DelegateError as error:  # the next process will have to enrol again; this one can work
@@ -397,6 +409,19 @@ class SessionKeeper:
                 if self._token == token:
                     await self._renew_token()
             return await self._post(routes.RENEW_CERTIFICATE, request, RenewAnswer, self._token)
+
+    async def _begin_token(self) -> None:
+        """The first token of this process. One that was revoked while it was away may have been given another token to enrol with."""
+        try:
+            await self._renew_token()
+        except RevokedError as error:
+            if not self._hooks.has_another_token():
+                raise
+            log.warning("session.revoked_before", error=str(error))
+            try:
+                await self._enrol()
+            except EnrolmentRefusedError as refusal:
+                raise error from refusal
 
     async def _renew_token(self) -> None:
         request = RefreshRequest(request_id=new_request_id(), delegate_id=self._credentials.delegate_id)

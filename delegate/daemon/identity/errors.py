@@ -6,6 +6,8 @@ IdentityError
   RenewalFailedError        no new certificate came about this time
   UnsupportedError          the manager gives no certificates
   TrialError                the manager was not reached with the new certificate
+  NotEnrolledError          there is no delegate that could have a certificate
+  WrongUserError            what this process writes could not be read by the delegate's
 StateDirectoryError (of `daemon.directories`)  the directory can't be written or read
 """
 
@@ -34,6 +36,16 @@ class RenewalFailedError(IdentityError):
 
 class UnsupportedError(IdentityError):
     default_code = "identity.unsupported"
+
+
+class NotEnrolledError(IdentityError):
+    default_code = "input.not_enrolled"
+    category = Category.INPUT
+
+
+class WrongUserError(IdentityError):
+    default_code = "input.wrong_user"
+    category = Category.INPUT
 
 
 class TrialError(IdentityError):

@@ -93,10 +93,14 @@ class Generations:
             raise CertificateDamagedError(f"the certificate in {directory} can't be used: {words}", file=str(directory)) from error
         return Generation(number, directory, Material(pair, authorities))
 
+    def numbers(self) -> list[int]:
+        """Those of all generations, the newest first, whatever can be used of them."""
+        return sorted(self._numbers(), reverse=True)
+
     def usable(self) -> list[Generation]:
         """Every generation that can be used, the newest first."""
         found = []
-        for number in sorted(self._numbers(), reverse=True):
+        for number in self.numbers():
             with contextlib.suppress(CertificateDamagedError):
                 found.append(self.load(number))
         return found

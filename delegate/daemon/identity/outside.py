@@ -16,6 +16,8 @@ from delegate.protocol.pki.errors import PkiError
 from delegate.protocol.pki.pairs import Material, check_dates, read_pair
 
 CHAIN_FILE, KEY_FILE, AUTHORITIES_FILE = "tls.crt", "tls.key", "ca.crt"
+ADOPTED_DIRECTORY = "adopted-certs"
+"""Where in the state directory the last good pair is kept."""
 _KUBERNETES_LINK = "..data"  # a mounted Secret is replaced by switching this link
 _MAX_FILE_BYTES = 2**20
 Stamp = tuple[tuple[int, int, int] | None, ...]

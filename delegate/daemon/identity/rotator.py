@@ -79,6 +79,7 @@ class Rotator:
         self._told: tuple[int, CertificateHealth] = (0, CertificateHealth.GOOD)
         self._adopted: Stamp = ()
         self._rejected: Stamp = ()
+        self._passed_over: int | None = None
         self._one_at_a_time = asyncio.Lock()
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,6 +151,11 @@ class Rotator:
         step = self._next_step()
         return await self._carry_out(Step.RENEW if step is Step.WAIT else step)
 
+    async def enrol_again(self, enrol: Callable[[str], Awaitable[Issued]]) -> Generation:
+        """A certificate by another enrolment, now, whatever the age of this one. Raises DelegateErrors; then this one stays in use."""
+        async with self._one_at_a_time:
+            return await self._holder.accept(await enrol(self._holder.request()), ENROLLED)
+
     async def _look(self) -> None:
         await self._follow_switch()
         self._tell_age()
@@ -192,11 +198,19 @@ class Rotator:
         return await self._holder.accept(await self._hooks.enrol(csr), ENROLLED)
 
     async def _follow_switch(self) -> None:
-        """Takes over what another process made the current one."""
+        """Takes over what another process made the current one; one that can't be used is told once, and this one stays."""
         holder = self._holder
         number = await asyncio.to_thread(holder.generations.current_number)
-        if number is not None and (holder.current is None or number != holder.current.number):
-            holder.take_over(await asyncio.to_thread(holder.generations.load, number), ADOPTED)
+        if number is None or number == self._passed_over or (holder.current is not None and number == holder.current.number):
+            return
+        try:
+            generation = await asyncio.to_thread(holder.generations.load, number)
+        except CertificateDamagedError as error:
+            self._passed_over = number
+            holder.count(REJECTED)
+            log.error("identity.generation_damaged", generation=number, error=str(error))
+            return
+        holder.take_over(generation, ADOPTED)
 
     async def _adopt_outside(self) -> None:
         stamp = await asyncio.to_thread(self._outside.stamp)

@@ -21,12 +21,16 @@ _LOCK = ".identity.lock"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """`delegate_id` is empty until the manager knows this instance; then `refresh_token` is what proves it."""
+    """`delegate_id` is empty until the manager knows this instance; then `refresh_token` is what proves it.
+
+    `token_mark` tells the delegate token that it enrolled with last from others; empty where that was none, or is not known.
+    """
 
     instance: str
     delegate_id: str = ""
     refresh_token: Secret = Secret("")
     boot_count: int = 0
+    token_mark: str = ""
 
     @property
     def enrolled(self) -> bool:
@@ -38,6 +42,7 @@ class _Stored(msgspec.Struct, frozen=True, rename="camel"):
     delegate_id: str = ""
     refresh_token: str = ""
     boot_count: int = 0
+    token_mark: str = ""
 
 
 class IdentityStore:
@@ -61,17 +66,36 @@ class IdentityStore:
             raise explain_fault(self._directory, error) from error
         return _shown(stored)
 
-    def enrol(self, delegate_id: str, refresh_token: Secret) -> Identity:
+    def enrol(self, delegate_id: str, refresh_token: Secret, token_mark: str = "") -> Identity:
         """Keeps what the manager made of this instance. Raises StateDirectoryError."""
         try:
             with self._locked():
                 stored = self._read()
                 assert stored is not None, "begin() comes first"
-                stored = msgspec.structs.replace(stored, delegate_id=delegate_id, refresh_token=refresh_token.reveal())
+                stored = msgspec.structs.replace(
+                    stored, delegate_id=delegate_id, refresh_token=refresh_token.reveal(), token_mark=token_mark
+                )
                 self._write(stored)
         except OSError as error:
             raise explain_fault(self._directory, error) from error
         return _shown(stored)
+
+    def owner(self) -> int:
+        """The uid of the delegate whose identity it is; this process's where there is none."""
+        try:
+            return self._path.stat().st_uid
+        except OSError:
+            return os.geteuid()
+
+    def look(self) -> Identity | None:
+        """The identity as it is now; None where there is none. Changes nothing. Raises StateDirectoryError."""
+        try:
+            stored = self._read()
+        except OSError as error:
+            raise StateDirectoryError(
+                f"{self._path} can't be read: {error.strerror}", hint="run this as the delegate's user", file=str(self._path)
+            ) from error
+        return None if stored is None else _shown(stored)
 
     def _read(self) -> _Stored | None:
         try:
@@ -100,4 +124,4 @@ class IdentityStore:
 
 
 def _shown(stored: _Stored) -> Identity:
-    return Identity(stored.instance, stored.delegate_id, Secret(stored.refresh_token), stored.boot_count)
+    return Identity(stored.instance, stored.delegate_id, Secret(stored.refresh_token), stored.boot_count, stored.token_mark)

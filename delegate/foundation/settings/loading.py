@@ -6,7 +6,7 @@ write them. Secrets may also be given by file at each level; values of secrets a
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import unquote
@@ -35,12 +35,13 @@ _FOREIGN_VARIABLES = frozenset({"DELEGATE_TEST_KUBECONFIG"})
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value was given. Its text names the source the way a person would look for it."""
+    """Where a value was given. Its text names the source the way a person would look for it. `content` is the file that holds it."""
 
     source: str
     name: str = ""
     file: str = ""
     line: int | None = None
+    content: Path | None = None
 
     def __str__(self) -> str:
         if self.file:
@@ -271,7 +272,7 @@ class _Loading:
             return value, place
         if by_file is None:
             return None
-        return self._secret_from(by_file, file_place), file_place
+        return self._secret_from(by_file, file_place), replace(file_place, content=Path(by_file))
 
     def _secret_from(self, path: str, place: Place) -> str:
         """The content of a secret's file (its kind strips the newline at the end); empty after an error."""
@@ -309,6 +310,7 @@ class _Loading:
             return None
         if isinstance(value, Secret):
             self._have_masked(declared, value)
+            value.file = place.content
         return value
 
     def _have_masked(self, declared: Setting[Any], value: Secret) -> None:

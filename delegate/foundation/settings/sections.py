@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret, SecretUrl
 from delegate.foundation.settings.declarations import Fault, Resolving, section, setting
 from delegate.foundation.settings.directories import cache_directory, state_directory
@@ -73,6 +74,18 @@ def _plain_http(url: str, allowed: bool) -> Iterator[Fault]:
         )
 
 
+def _read_token(path: Path) -> Secret | None:
+    """What a file holds now; None where that is nothing, or it can't be read (it may just be replaced)."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_TOKEN_BYTES).decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    token = Secret(text, path)
+    KNOWN_SECRETS.add(token)
+    return token or None
+
+
 @section
 class ManagerLink:
     """The way to the manager, for the daemon."""
@@ -126,14 +139,13 @@ class ManagerLink:
 
     def account_token(self) -> Secret | None:
         """The service account's token as it is now; the kubelet replaces it. None where there is none."""
-        if self.account_token_file is None:
-            return None
-        try:
-            with self.account_token_file.open("rb") as file:
-                token = file.read(LARGEST_TOKEN_BYTES).decode().strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-        return Secret(token) if token else None
+        return None if self.account_token_file is None else _read_token(self.account_token_file)
+
+    def bootstrap_token(self) -> Secret | None:
+        """The delegate token as it is now: one that is in a file may be replaced there. None where there is none."""
+        if self.token is None or self.token.file is None:
+            return self.token or None
+        return _read_token(self.token.file) or self.token
 
     def require_any_token(self) -> None:
         """Raises SettingsError where there is nothing to enrol with."""
@@ -141,13 +153,14 @@ class ManagerLink:
             self.require_token()
 
     def require_token(self) -> Secret:
-        """The token. Raises SettingsError that says how to give one."""
-        if not self.token:
+        """The token as it is now. Raises SettingsError that says how to give one."""
+        token = self.bootstrap_token()
+        if token is None:
             raise SettingsError(
                 "DELEGATE_TOKEN is not set and this delegate is not enrolled yet",
                 hint="set DELEGATE_TOKEN_FILE (or DELEGATE_TOKEN) to a token made with `delegate token create --name NAME --scope GITOPS`",
             )
-        return self.token
+        return token
 
 
 @section

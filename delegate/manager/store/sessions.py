@@ -73,6 +73,7 @@ _OPEN = _UPDATE.values(
     left_reason="",
 )
 _LEAVE = _UPDATE.values(left_at=sa.bindparam("at"), left_reason=sa.bindparam("to_reason"), free_slots=0)
+_TOKEN_END = sa.select(tokens.c.expires_at).where(tokens.c.id == sa.bindparam("token"))
 _FORGET_CLUSTERS = sa.delete(clusters).where(clusters.c.delegate_id == sa.bindparam("delegate"))
 _INSERT_CLUSTER = sa.insert(clusters)
 _CREDENTIAL = (
@@ -105,6 +106,7 @@ class Opened(msgspec.Struct, frozen=True):
     protocol: int
     features: tuple[str, ...]
     attempts: tuple[AttemptDecision, ...]
+    token_expires_in_seconds: float | None = None
 
 
 def enrol(transaction: Transaction, secret: str, request: EnrolRequest) -> Enrolled:
@@ -334,7 +336,9 @@ def open_session(transaction: Transaction, delegate_id: str, request: SessionReq
         supersede_older(transaction, task_id)
         promote(transaction, [task_id])
     transaction.effects.sessions_of.add(delegate_id)
-    return Opened(epoch, protocol, features, decisions)
+    token = transaction.row(_TOKEN_END, token=row.token_id)
+    expires_at = None if token is None else token.expires_at
+    return Opened(epoch, protocol, features, decisions, None if expires_at is None else expires_at - transaction.now)
 
 
 def _remember(row: Row, incarnation: str, now: float) -> str:
