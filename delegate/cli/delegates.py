@@ -55,3 +55,23 @@ async def _list(settings: OperatorSettings, revoked: bool) -> DelegateList:
 
     async with ManagerClient(settings) as client:
         return await client.list_delegates(revoked=revoked)
+
+
+@delegates.command()
+@click.argument("name")
+@with_settings(OperatorSettings)
+@output_option
+def revoke(name: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
+    """Cuts a delegate off, by id or by a name that no other has: for good, and at once. Only a token that is made later enrols it again."""
+    revoked = run_async(_revoke(loaded.settings, name))
+    if output is Output.JSON:
+        print_json(revoked)
+    else:
+        click.echo(f"delegate {revoked.name} ({revoked.id}) is revoked")
+
+
+async def _revoke(settings: OperatorSettings, name: str) -> DelegateView:
+    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
+
+    async with ManagerClient(settings) as client:
+        return await client.revoke_delegate(name)

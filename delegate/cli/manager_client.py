@@ -15,7 +15,15 @@ from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.lifecycle import Retrying, retrying
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.foundation.settings.proxies import ProxyRules
-from delegate.manager.views import CancelView, DelegateList, EventList, NewTokenView, TaskList, TaskView, TokenList, TokenView
+from delegate.manager.credentials import (
+    AuthorityList,
+    CertificateList,
+    ClusterKeysList,
+    ClusterKeysView,
+    RevocationList,
+    RevocationView,
+)
+from delegate.manager.views import CancelView, DelegateList, DelegateView, EventList, NewTokenView, TaskList, TaskView, TokenList, TokenView
 from delegate.model.resources import JsonObject
 from delegate.protocol.problems import Problem
 from delegate.protocol.routes import PROBLEM_TYPE, REQUEST_ID_HEADER
@@ -121,6 +129,35 @@ class ManagerClient:
 
     async def revoke_token(self, name: str) -> TokenView:
         return await self._call("DELETE", f"/api/v1/tokens/{quote(name, safe='')}", TokenView)
+
+    async def revoke_delegate(self, delegate_id: str) -> DelegateView:
+        return await self._call("POST", f"/api/v1/delegates/{quote(delegate_id, safe='')}/revoke", DelegateView)
+
+    async def register_cluster_keys(self, cluster: str, wanted: JsonObject) -> ClusterKeysView:
+        return await self._call("PUT", f"/api/v1/clusters/{quote(cluster, safe='')}/keys", ClusterKeysView, body=wanted)
+
+    async def list_cluster_keys(self) -> ClusterKeysList:
+        return await self._call("GET", "/api/v1/clusters/keys", ClusterKeysList)
+
+    async def forget_cluster_keys(self, cluster: str) -> ClusterKeysView:
+        return await self._call("DELETE", f"/api/v1/clusters/{quote(cluster, safe='')}/keys", ClusterKeysView)
+
+    async def list_certificates(self, delegate_id: str) -> CertificateList:
+        """The newest first; of all delegates where none is named."""
+        return await self._call("GET", f"/api/v1/certificates?{urlencode({'delegate': delegate_id})}", CertificateList)
+
+    async def revoke_certificates(self, wanted: JsonObject) -> RevocationView:
+        return await self._call("POST", "/api/v1/revocations", RevocationView, body=wanted)
+
+    async def list_revocations(self) -> RevocationList:
+        return await self._call("GET", "/api/v1/revocations", RevocationList)
+
+    async def list_authorities(self) -> AuthorityList:
+        return await self._call("GET", "/api/v1/authorities", AuthorityList)
+
+    async def announce_authority(self, signs_after: str) -> AuthorityList:
+        """Made once: a lost answer is an authority that was announced all the same, and is listed."""
+        return await self._call("POST", "/api/v1/authorities", AuthorityList, body={"signsAfter": signs_after}, repeat=False)
 
     async def _call(
         self, method: str, path: str, wanted: type[T], *, body: JsonObject | None = None, key: str = "", repeat: bool = True

@@ -6,6 +6,7 @@ import click
 
 from delegate.cli.exits import ExitCode
 from delegate.cli.extras import require_extra
+from delegate.cli.identities import authorities, certificates, cluster_keys
 from delegate.cli.loops import loop_factory
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json
@@ -18,6 +19,10 @@ _LIBRARIES = ("sqlalchemy", "alembic", "asyncpg", "jinja2", "jwt")
 @click.group()
 def manager() -> None:
     """The manager: the queue, the tokens, and what is known of delegates."""
+
+
+for _group in (cluster_keys, certificates, authorities):
+    manager.add_command(_group)
 
 
 @manager.command()

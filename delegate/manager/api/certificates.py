@@ -6,12 +6,19 @@ from delegate.foundation.quantities import parse_duration
 from delegate.manager.api.calls import Access, Call, Nothing, Operation
 from delegate.manager.authorities import choose_signer
 from delegate.manager.clocks import to_rfc3339
+from delegate.manager.credentials import (
+    AuthorityList,
+    AuthorityView,
+    CertificateList,
+    CertificateView,
+    RevocationList,
+    RevocationView,
+)
 from delegate.manager.errors import CertificateRefusedError, InvalidError
 from delegate.manager.store import certificates
 from delegate.manager.store.certificates import KINDS
 from delegate.manager.store.sessions import find_delegate
 from delegate.manager.store.transactions import Row, Transaction
-from delegate.manager.views import View
 from delegate.protocol import routes
 from delegate.protocol.certificates import AuthoritiesAnswer, RenewAnswer, RenewRequest
 from delegate.protocol.pki.certificates import Certificate, read_certificates
@@ -26,24 +33,6 @@ DEFAULT_NOTICE = "48h"
 _LONGEST_NOTICE = 365 * 86400.0
 
 
-class CertificateView(View, frozen=True, kw_only=True):
-    """`state`: issued (not shown yet), current, replaced (a newer one is in use), expired, revoked. Fingerprints are SHA-256 in hex."""
-
-    serial: str
-    delegate: str
-    state: str
-    fingerprint: str
-    key_fingerprint: str
-    issued_at: str
-    begins_at: str
-    ends_at: str
-    first_used_at: str = ""
-
-
-class CertificateList(View, frozen=True, kw_only=True):
-    items: tuple[CertificateView, ...]
-
-
 class CertificatesQuery(msgspec.Struct, frozen=True):
     delegate: str = ""
 
@@ -55,35 +44,6 @@ class RevokeRequest(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     certificate: str = ""
     reason: str = ""
-
-
-class RevocationView(View, frozen=True, kw_only=True):
-    """`kind` is serial, key or certificate."""
-
-    kind: str
-    value: str
-    revoked_at: str
-    revoked_by: str
-    reason: str = ""
-
-
-class RevocationList(View, frozen=True, kw_only=True):
-    items: tuple[RevocationView, ...]
-
-
-class AuthorityView(View, frozen=True, kw_only=True):
-    """`state`: signing, announced (believed, and signs from `signsFrom` on), earlier (believed for what it has signed)."""
-
-    id: str
-    state: str
-    fingerprint: str
-    certificate: str
-    signs_from: str = ""
-    ends_at: str
-
-
-class AuthorityList(View, frozen=True, kw_only=True):
-    items: tuple[AuthorityView, ...]
 
 
 class AnnounceRequest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -8,13 +8,13 @@ from delegate.foundation.settings.kinds import parse_labels
 from delegate.manager.accounts import AUDIENCE, AccountRules, check_accounts, check_keys
 from delegate.manager.api.calls import Access, Call, Nothing, Operation
 from delegate.manager.clocks import to_rfc3339
+from delegate.manager.credentials import ClusterKeysList, ClusterKeysView
 from delegate.manager.errors import InvalidError
 from delegate.manager.scopes import is_admin, parse_scopes
 from delegate.manager.selectors import read_labels
 from delegate.manager.store import cluster_keys
 from delegate.manager.store.cluster_keys import Trust, read_rules
 from delegate.manager.store.transactions import Row
-from delegate.manager.views import View
 from delegate.model.resources import JsonObject
 
 CLUSTERS = "/api/v1/clusters"
@@ -34,25 +34,6 @@ class ClusterKeysRequest(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
     service_accounts: tuple[str, ...] = (_DEFAULT_ACCOUNT,)
     scope: str = "GITOPS"
     labels: dict[str, str] = {}
-
-
-class ClusterKeysView(View, frozen=True, kw_only=True):
-    """`uses` counts delegates that enrolled so."""
-
-    cluster: str
-    issuer: str
-    audience: str
-    service_accounts: tuple[str, ...]
-    key_ids: tuple[str, ...]
-    scopes: tuple[str, ...]
-    labels: dict[str, str] = {}
-    uses: int = 0
-    last_used_at: str = ""
-    updated_at: str
-
-
-class ClusterKeysList(View, frozen=True, kw_only=True):
-    items: tuple[ClusterKeysView, ...]
 
 
 class _Key(msgspec.Struct, frozen=True):
