@@ -152,3 +152,17 @@ async def test_steps_that_arrive_after_the_result_are_kept(operator: Operator, d
     assert kept == 1
     events: Any = await operator.call("GET", f"/api/v1/tasks/{task.task_id}/events")
     assert [event["event"] for event in events["items"]] == ["sync.applied"]
+
+
+async def test_large_tasks_come_in_answers_that_can_be_read(operator: Operator, delegate: FakeDelegate) -> None:
+    """However many slots are free, an answer stays below what a delegate reads of one; the rest comes with the next poll."""
+    for number in range(9):
+        source = {"repoURL": "https://git.example/config.git", "helm": {"values": "x" * 900_000}}
+        await operator.submit(application=f"app-{number}", spec={"source": source})
+
+    batches = []
+    while batch := await delegate.acquire(16):
+        batches.append(len(batch))
+
+    assert sum(batches) == 9
+    assert max(batches) == 4

@@ -264,6 +264,8 @@ class _Choice:
         self._last: dict[int, tuple[float, int]] = {}
         self._held: set[str] = set()
         self._taken: list[Place] = []
+        self._bytes = 0
+        self._is_full = False
         self.most = min(wanting.free_slots, transaction.limits.batch_tasks)
 
     def is_open(self, flow: Row) -> bool:
@@ -281,8 +283,8 @@ class _Choice:
     def next_of(self, flow: int, chunk: int) -> Row | None:
         """The next task of a flow that may begin."""
         buffer = self._buffers.setdefault(flow, deque())
-        while True:
-            while buffer:
+        while not self._is_full:
+            while buffer and not self._is_full:
                 row = buffer.popleft()
                 if self._take(row):
                     return row
@@ -290,6 +292,7 @@ class _Choice:
             if not rows:
                 return None
             buffer.extend(self._available(rows))
+        return None
 
     def _fetch(self, flow: int, chunk: int) -> Sequence[Row]:
         rank, sequence = self._last.get(flow, (-math.inf, 0))
@@ -328,6 +331,10 @@ class _Choice:
         place = place_of(row)
         if self._allowance.full(place) is not None:
             return False
+        self._bytes += len(row.document.encode())
+        self._is_full = bool(self._taken) and self._bytes > self._transaction.limits.batch_bytes
+        if self._is_full:
+            return False  # the next poll gets it: one task always fits into an answer
         self._allowance.take(place)
         self._taken.append(place)
         return True
