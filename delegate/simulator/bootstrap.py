@@ -1,6 +1,7 @@
-"""What a cluster holds from the start: namespaces, a node, the administrator's role."""
+"""What a cluster holds from the start: namespaces, a node, the usual roles, the APIServices of its own kinds."""
 
 from delegate.model.resources import JsonObject
+from delegate.simulator import aggregation
 from delegate.simulator.registry import Registry
 from delegate.simulator.storing import Options
 from delegate.simulator.writes import MERGE_PATCH, Write
@@ -48,6 +49,8 @@ def populate(registry: Registry) -> None:
     _create(registry, "", "Node", "", node())
     nodes = registry.kind("", "Node")
     Write(registry, nodes, "", NODE, options=_SERVER).patch(MERGE_PATCH, {"spec": {"taints": None}})
+    for body in aggregation.built_in(registry):
+        _create(registry, "apiregistration.k8s.io", "APIService", "", body)
     service = {
         "metadata": {"name": "kubernetes"},
         "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},

@@ -1,9 +1,10 @@
-"""Discovery in both forms, versions and health (aggregated: KEP-3352)."""
+"""Discovery in both forms, and the version (aggregated: KEP-3352)."""
 
 import base64
 import hashlib
 
 from delegate.model.resources import JsonObject
+from delegate.simulator import aggregation
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry
 
@@ -46,11 +47,14 @@ def aggregated(registry: Registry, *, core: bool) -> JsonObject:
     for group in registry.groups:
         if (group == "") is not core:
             continue
-        versions = [
+        current = [
             {"version": version, "resources": [_aggregated(item) for item in registry.served(group, version)], "freshness": "Current"}
             for version in registry.versions(group)
         ]
-        items.append({"metadata": {"name": group} if group else {}, "versions": versions})
+        items.append({"metadata": {"name": group} if group else {}, "versions": current})
+    for name in [] if core else _elsewhere(registry):
+        stale = [{"version": version, "freshness": "Stale"} for version in versions(registry, name.group)]
+        items.append({"metadata": {"name": name.group}, "versions": stale})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
@@ -85,13 +89,24 @@ def core_versions() -> JsonObject:
     }
 
 
+def versions(registry: Registry, name: str) -> list[str]:
+    """The versions of a group, those that other servers are to serve last."""
+    return [*registry.versions(name), *(item.version for item in aggregation.remote(registry) if item.group == name)]
+
+
+def _elsewhere(registry: Registry) -> list[aggregation.GroupVersion]:
+    """One of each group that is served elsewhere alone."""
+    return list({item.group: item for item in aggregation.remote(registry) if item.group not in registry.groups}.values())
+
+
 def group(registry: Registry, name: str) -> JsonObject:
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in registry.versions(name)]
-    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+    found = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions(registry, name)]
+    return {"name": name, "versions": found, "preferredVersion": found[0]}
 
 
 def groups(registry: Registry) -> JsonObject:
-    found = [group(registry, name) for name in registry.groups if name]
+    names = [name for name in registry.groups if name] + [item.group for item in _elsewhere(registry)]
+    found = [group(registry, name) for name in names]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 

@@ -10,11 +10,10 @@ from aiohttp import web
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import (
+    aggregation,
     answers,
     deletions,
-    discovery,
     faults,
-    openapi,
     patches,
     protobufs,
     reads,
@@ -27,6 +26,7 @@ from delegate.simulator import (
 from delegate.simulator.authorization import ANONYMOUS, Attributes, Authorizer, User, attributes_of, plain_user, refusal
 from delegate.simulator.counters import Requests
 from delegate.simulator.deletions import DeleteOptions
+from delegate.simulator.documents import Documents
 from delegate.simulator.faults import Faults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.reads import Form, Lists
@@ -51,7 +51,7 @@ class Handlers:
         self.requests = Requests()
         self.faults = Faults()
         self.lists = Lists(registry)
-        self._documents = openapi.Documents(registry)
+        self._documents = Documents(registry)
         self.watches: set[Watch] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -82,9 +82,10 @@ class Handlers:
         if not self.authorizer.allows(user, attributes_of(info)):
             raise refusal(user, info, resource)
         if not info.is_resource:
-            return self._document(request, info)
+            return self._documents.answer(request, info)
         if resource is None:
-            raise statuses.page_not_found()
+            remote = aggregation.is_remote(self.registry, info.group, info.version)
+            raise aggregation.unavailable() if remote else statuses.page_not_found()
         if info.subresource and info.subresource not in resource.subresources:
             raise statuses.page_not_found()
         if resource.namespaced and info.name and not info.namespace:
@@ -117,40 +118,6 @@ class Handlers:
             raise statuses.forbidden("users", "", wanted, why)
         groups = request.headers.getall("Impersonate-Group", [])
         return plain_user(wanted, *groups)
-
-    def _document(self, request: web.BaseRequest, info: RequestInfo) -> web.Response:
-        path = info.path.rstrip("/") or "/"
-        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
-            return web.Response(text="ok")
-        if path == "/version":
-            return answers.of_body(discovery.VERSION)
-        accept = request.headers.get("Accept", "")
-        if path in ("/api", "/apis") and discovery.wants_aggregated(accept):
-            body = msgspec.json.encode(discovery.aggregated(self.registry, core=path == "/api"))
-            return web.Response(body=body, headers={"Content-Type": discovery.AGGREGATED})
-        if path == "/api":
-            return answers.of_body(discovery.core_versions())
-        if path == "/apis":
-            return answers.of_body(discovery.groups(self.registry))
-        parts = path.strip("/").split("/")
-        if parts[:2] == ["openapi", "v3"]:
-            return self._openapi(parts[2:])
-        if parts[0] == "api" and len(parts) == 2 and self.registry.served("", parts[1]):
-            return answers.of_body(discovery.resources(self.registry, "", parts[1]))
-        if parts[0] == "apis" and len(parts) == 2 and self.registry.versions(parts[1]):
-            return answers.of_body({"kind": "APIGroup", "apiVersion": "v1", **discovery.group(self.registry, parts[1])})
-        if parts[0] == "apis" and len(parts) == 3 and self.registry.served(parts[1], parts[2]):
-            return answers.of_body(discovery.resources(self.registry, parts[1], parts[2]))
-        raise statuses.page_not_found()
-
-    def _openapi(self, parts: list[str]) -> web.Response:
-        if not parts:
-            return answers.of_body(self._documents.index())
-        group, version = ("", parts[1]) if parts[0] == "api" and len(parts) == 2 else (parts[1], parts[2]) if len(parts) == 3 else ("", "")
-        document = self._documents.document(group, version)
-        if document is None:
-            raise statuses.page_not_found()
-        return answers.of_bytes(document)
 
     async def _resource(
         self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, fault: faults.Fault | None

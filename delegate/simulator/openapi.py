@@ -12,6 +12,9 @@ from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry
 
 _PREFIX = "#/components/schemas/"
+VERSION = "v1.36.2"
+METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_VERBS = {"get": "get", "post": "create", "put": "update", "patch": "patch", "delete": "delete"}
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
@@ -50,57 +53,75 @@ def _document(group: str, version: str, resources: list[Resource]) -> JsonObject
     paths: JsonObject = {}
     for resource in resources:
         name = _add_schema(found, resource)
-        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        if resource.namespaced:
-            root += "/namespaces/{namespace}"
-        paths[f"{root}/{resource.plural}"] = _operations(resource, name, ("get", "post", "delete"))
-        paths[f"{root}/{resource.plural}/{{name}}"] = _operations(resource, name, ("get", "put", "patch", "delete"))
-    info = {"title": "Kubernetes", "version": "v1.36.2"}
+        for path, methods in paths_of(resource).items():
+            paths[path] = {method: _operation(resource, name, method) for method in methods}
+    info = {"title": "Kubernetes", "version": VERSION}
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": found}}
 
 
-_VERBS = {"get": "get", "post": "create", "put": "update", "patch": "patch", "delete": "delete"}
+def paths_of(resource: Resource) -> dict[str, list[str]]:
+    """The paths of a resource, with the HTTP methods that they take."""
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    if resource.namespaced:
+        root += "/namespaces/{namespace}"
+    found = {
+        f"{root}/{resource.plural}": ("get", "post", "delete"),
+        f"{root}/{resource.plural}/{{name}}": ("get", "put", "patch", "delete"),
+    }
+    return {path: [item for item in methods if _is_served(resource, item)] for path, methods in found.items()}
 
 
-def _operations(resource: Resource, name: str, methods: tuple[str, ...]) -> JsonObject:
+def _is_served(resource: Resource, method: str) -> bool:
+    return _VERBS[method] in resource.verbs or (method == "get" and "list" in resource.verbs)
+
+
+def parameters_of(method: str) -> tuple[str, ...]:
+    """The options that a method takes; clients look whether `fieldValidation` and `dryRun` are among them."""
+    return _WRITE_PARAMETERS if method in ("post", "put", "patch") else ()
+
+
+def extensions_of(resource: Resource, method: str) -> JsonObject:
+    """What an operation says of the kind that it works on."""
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    out: JsonObject = {}
-    for method in methods:
-        if _VERBS[method] not in resource.verbs and not (method == "get" and "list" in resource.verbs):
-            continue
-        parameters = [
-            {"name": item, "in": "query", "schema": {"type": "boolean" if item == "force" else "string", "uniqueItems": True}}
-            for item in _WRITE_PARAMETERS
-            if method in ("post", "put", "patch")
-        ]
-        answer = {"description": "OK", "content": {"application/json": {"schema": {"$ref": _PREFIX + name}}}}
-        out[method] = {
-            "parameters": parameters,
-            "responses": {"200": answer},
-            "x-kubernetes-action": _VERBS[method],
-            "x-kubernetes-group-version-kind": kind,
-        }
-    return out
+    return {"x-kubernetes-action": _VERBS[method], "x-kubernetes-group-version-kind": kind}
+
+
+def _operation(resource: Resource, name: str, method: str) -> JsonObject:
+    parameters = [
+        {"name": item, "in": "query", "schema": {"type": "boolean" if item == "force" else "string", "uniqueItems": True}}
+        for item in parameters_of(method)
+    ]
+    answer = {"description": "OK", "content": {"application/json": {"schema": {"$ref": _PREFIX + name}}}}
+    return {"parameters": parameters, "responses": {"200": answer}, **extensions_of(resource, method)}
+
+
+def name_of(resource: Resource) -> str:
+    """What the schema of a kind is called."""
+    if resource.definition is not None:
+        return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
+    return schemas.names_by_kind().get((resource.group, resource.version, resource.kind), "unknown")
+
+
+def custom_schema(resource: Resource, prefix: str) -> JsonObject:
+    """The schema of a defined kind, with what every object has."""
+    assert resource.definition is not None
+    schema: JsonObject = json.loads(json.dumps(resource.definition.schema))
+    properties = schema.setdefault("properties", {})
+    properties |= {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": prefix + METADATA}}
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    return {**schema, "x-kubernetes-group-version-kind": [kind]}
 
 
 def _add_schema(found: JsonObject, resource: Resource) -> str:
+    name = name_of(resource)
     if resource.definition is not None:
-        reverse = ".".join(reversed(resource.group.split(".")))
-        name = f"{reverse}.{resource.version}.{resource.kind}"
-        metadata = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-        _add_definition(found, metadata)
-        schema = json.loads(json.dumps(resource.definition.schema))
-        properties = schema.setdefault("properties", {})
-        properties |= {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": _PREFIX + metadata}}
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        found[name] = {**schema, "x-kubernetes-group-version-kind": [kind]}
-        return name
-    known = schemas.names_by_kind().get((resource.group, resource.version, resource.kind))
-    if known is None:
-        found.setdefault("unknown", {"type": "object"})
-        return "unknown"
-    _add_definition(found, known)
-    return known
+        _add_definition(found, METADATA)
+        found[name] = custom_schema(resource, _PREFIX)
+    elif name in schemas.definitions():
+        _add_definition(found, name)
+    else:
+        found.setdefault(name, {"type": "object"})
+    return name
 
 
 def _add_definition(found: JsonObject, name: str) -> None:
@@ -121,11 +142,12 @@ def _translated(schema: Any, found: JsonObject) -> Any:
         if key == "$ref":
             name = str(value).removeprefix(schemas.REFERENCE)
             _add_definition(found, name)
-            out[key] = _PREFIX + name
+            reference = {"$ref": _PREFIX + name}
+            out |= reference if len(schema) == 1 else {"allOf": [reference]}  # beside a reference nothing else counts
         elif key == "type" and isinstance(value, list):
             out[key] = next((item for item in value if item != "null"), "string")
         elif key == "properties":
             out[key] = {name: _translated(item, found) for name, item in value.items()}
-        elif key != "enum" or set(value) - {schema.get("default")}:
+        elif key != "enum" or len(value) > 1:
             out[key] = _translated(value, found)
     return out

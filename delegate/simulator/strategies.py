@@ -54,6 +54,7 @@ _CONDITIONAL = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
 }
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+LOCAL_API = {"reason": "Local", "message": "Local APIServices are always available"}
 PVC_FINALIZER = "kubernetes.io/pvc-protection"
 PV_FINALIZER = "kubernetes.io/pv-protection"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -114,6 +115,8 @@ def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObjec
         preparation(body)
     if (resource.group, resource.kind) == ("", "PersistentVolume"):
         body["status"]["lastPhaseTransitionTime"] = now
+    if (resource.group, resource.kind) == ("apiregistration.k8s.io", "APIService") and "service" not in body["spec"]:
+        body["status"] = {"conditions": [{"type": "Available", "status": "True", "lastTransitionTime": now, **LOCAL_API}]}
 
 
 def _namespace(body: JsonObject) -> None:

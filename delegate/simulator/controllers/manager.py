@@ -8,6 +8,7 @@ import structlog
 
 from delegate.simulator import statuses
 from delegate.simulator.controllers.accounts import AccountController
+from delegate.simulator.controllers.apiservices import ApiServiceController
 from delegate.simulator.controllers.autoscalers import AutoscalerController
 from delegate.simulator.controllers.base import Controller, Key
 from delegate.simulator.controllers.budgets import BudgetController
@@ -36,6 +37,7 @@ STEPS_BETWEEN_PAUSES = 1
 CONTROLLERS: tuple[type[Controller], ...] = (
     NamespaceController,
     DefinitionController,
+    ApiServiceController,
     AccountController,
     GarbageController,
     ReplicaSetController,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import deletions, statuses
+from delegate.simulator.aggregation import remote
 from delegate.simulator.controllers.base import Controller, Key
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.registry import Registry
@@ -39,7 +40,7 @@ class NamespaceController(Controller):
         left = self._delete_content(key[1])
         stored = self.store.table(NAMESPACES).get(*key)
         assert stored is not None
-        if left:
+        if left or remote(self.registry):
             self.update_status(stored, "", "Namespace", self._status(stored.body, left))
             return RETRY_SECONDS
         body = stored.copy()
@@ -67,8 +68,17 @@ class NamespaceController(Controller):
                         deletions.delete(self.registry, resource, namespace, item.name, options)
                     except statuses.StatusError:
                         continue
-            left += [(resource.qualified, item) for item in self.registry.items(resource, namespace)]
+            left += [(f"{resource.plural}.{resource.group}", item) for item in self.registry.items(resource, namespace)]
         return left
+
+    def _discovered(self) -> tuple[str, str, str]:
+        """What can't be looked through, because another server is to serve it and doesn't, keeps every namespace."""
+        failed = remote(self.registry)
+        if not failed:
+            return "False", "ResourcesDiscovered", "All resources successfully discovered"
+        stale = ", ".join(sorted(f"{item}: stale GroupVersion discovery: {item}" for item in failed))
+        text = f"Discovery failed for some groups, {len(failed)} failing: unable to retrieve the complete list of server APIs: {stale}"
+        return "True", "DiscoveryFailed", text
 
     def _status(self, body: JsonObject, left: list[tuple[str, Stored]]) -> JsonObject:
         kinds: dict[str, int] = {}
@@ -80,7 +90,7 @@ class NamespaceController(Controller):
         content = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(kinds.items()))
         held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(holders.items()))
         found = [
-            ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+            ("NamespaceDeletionDiscoveryFailure", *self._discovered()),
             ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
             (
                 "NamespaceDeletionContentFailure",
@@ -90,6 +100,8 @@ class NamespaceController(Controller):
             ),
             ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {content}"),
         ]
+        if not kinds:
+            found[-1] = ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")
         if held:
             found.append(
                 (
