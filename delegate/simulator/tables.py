@@ -6,6 +6,8 @@ Built-in kinds have the columns of the server's printers, custom kinds their def
 import re
 from typing import Any
 
+import msgspec
+
 from delegate.model.resources import JsonObject
 from delegate.simulator import columns
 from delegate.simulator.kinds import Resource
@@ -71,7 +73,7 @@ def _custom_cells(body: JsonObject, defined: tuple[JsonObject, ...], now: str) -
         if column["type"] == "date":
             cells.append(elapsed(value, now) if isinstance(value, str) else None)
         elif isinstance(value, dict | list) or (column["type"] == "string" and value is not None and not isinstance(value, str)):
-            cells.append(columns.shown(value))
+            cells.append(_shown(value))
         else:
             cells.append(value)
     return cells
@@ -95,3 +97,7 @@ def _at(body: Any, path: str) -> Any:
     if not values:
         return None
     return values[0] if len(values) == 1 else ",".join(str(value) for value in values)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
