@@ -14,6 +14,7 @@ from delegate.cli.loops import run_async
 from delegate.cli.outputs import CommandInterruptedError
 from delegate.cli.progress import Progress
 from delegate.engine.clusters.registry import ClusterSettings
+from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.building import Engine, build_engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
@@ -92,6 +93,7 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         ),
         retrying=retrying,
         allow_local=True,
+        rendering=RenderSettings.from_settings(settings.sources),
         environment=child_environment(settings.network),
         proxy_for=rules.address_for,
     )

@@ -56,8 +56,14 @@ def render(*, location: str, revision: str, path: str, output: Form, loaded: Loa
 
 async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
+    from delegate.engine.sources.settings import RenderSettings  # noqa: PLC0415
 
-    sources = Sources(cache_dir=settings.workspace.cache_dir, allow_local=True, environment=child_environment(settings.network))
+    sources = Sources(
+        cache_dir=settings.workspace.cache_dir,
+        allow_local=True,
+        rendering=RenderSettings.from_settings(settings.sources),
+        environment=child_environment(settings.network),
+    )
     try:
         revision = await sources.resolve(source, timeout=_SECONDS)
         rendered = await sources.render(source, revision, timeout=_SECONDS)

@@ -60,9 +60,10 @@ async def _run(settings: DelegateSettings, exit_on_outdated: bool) -> ExitCode:
 
 def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "Engine":
     from delegate.engine.clusters.registry import ClusterSettings  # noqa: PLC0415
+    from delegate.engine.sources.settings import RenderSettings  # noqa: PLC0415
     from delegate.engine.tasks.building import build_engine  # noqa: PLC0415
-    from delegate.foundation.lifecycle import Retrying  # noqa: PLC0415
     from delegate.foundation.authorities import child_bundle  # noqa: PLC0415
+    from delegate.foundation.lifecycle import Retrying  # noqa: PLC0415
     from delegate.foundation.settings.proxies import ProxyRules  # noqa: PLC0415
 
     state = settings.identity.state_dir

@@ -21,7 +21,7 @@ from delegate.engine.sources.jails.running import RenderLimits
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.renders import Rendered
 from delegate.engine.sources.settings import RenderSettings
-from delegate.engine.sources.targets import Capabilities, Target
+from delegate.engine.sources.targets import Capabilities, ServedKind, Target
 from delegate.foundation.errors import DelegateError
 from delegate.model.hooks import Phase, take_hooks_apart
 from delegate.model.sources import HelmFileParameter, HelmOptions, HelmParameter, Source
@@ -298,7 +298,7 @@ class TestCapabilities:
             return Capabilities("v1.29.3-eks-12+3", ())
 
         async def new() -> Capabilities:
-            return Capabilities("v1.33.0", ("shop.example/v1", "shop.example/v1/Shop"))
+            return Capabilities("v1.33.0", (ServedKind("shop.example/v1", "Shop", "shops", True),))
 
         found = [data_of(await render(sources, source(repository), Target(capabilities=served))) for served in (old, new)]
 

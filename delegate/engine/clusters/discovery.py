@@ -79,6 +79,10 @@ class Discovery:
         """Every kind in its preferred version."""
         return tuple(types[0] for types in (await self._current("")).types.values())
 
+    async def all_types(self) -> tuple[ResourceType, ...]:
+        """Every kind in every version that it is served in."""
+        return tuple(found for types in (await self._current("")).types.values() for found in types)
+
     def invalidate(self, group: str = "") -> None:
         """Says that a group (or, where empty, anything) may have changed: what is asked about it next is read anew."""
         self._invalidated.add(group)

@@ -1,10 +1,12 @@
 """What may differ from place to place about sources: where the renderers are, and what is written of repositories."""
 
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
 from delegate.engine.sources.jails.running import RenderLimits
+from delegate.foundation.settings.sections import Sources
 
 
 class RenderSettings(msgspec.Struct, frozen=True):
@@ -17,3 +19,7 @@ class RenderSettings(msgspec.Struct, frozen=True):
     kubectl: str = "kubectl"
     repositories_dir: Path | None = None
     limits: RenderLimits = RenderLimits()
+
+    @classmethod
+    def from_settings(cls, section: Sources) -> Self:
+        return cls(helm=section.helm, kubectl=section.kubectl, repositories_dir=section.repositories_dir)

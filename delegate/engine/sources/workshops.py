@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from delegate.model.sources import Source
 T = TypeVar("T")
 _LOADER_THREADS = 2
 _SHOWN_CHARACTERS = 500
+_MOST_ASKED = 2000
 
 
 class Lent(NamedTuple):
@@ -66,6 +68,7 @@ class Workshop:
         self.settings = settings
         self.limits = limits
         self.cache = RenderCache(limits.cache_bytes)
+        self.asked: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.kubectl = _kustomizer(settings.kubectl, outside)
         self.helm = Program(settings.helm, ("version", "--short"), outside=outside, variable="DELEGATE_HELM")
         self.turns = asyncio.Semaphore(settings.limits.at_once)
@@ -85,6 +88,13 @@ class Workshop:
 
     async def cached(self, key: str) -> Loaded | None:
         return await self.decode(lambda stop: self.cache.get(key)) if key else None
+
+    def remember_asked(self, key: str, paths: Iterable[str]) -> None:
+        """What a render asked its cluster for, so that it needn't be done again where the answers are the same."""
+        self.asked[key] = tuple(paths)
+        self.asked.move_to_end(key)
+        while len(self.asked) > _MOST_ASKED:
+            self.asked.popitem(last=False)
 
     async def keep(self, key: str, loaded: Loaded) -> None:
         await self.decode(lambda stop: self.cache.put(key, loaded))

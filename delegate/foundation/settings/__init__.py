@@ -22,6 +22,7 @@ from delegate.foundation.settings.sections import (
     Pool,
     Probes,
     Retry,
+    Sources,
     Workspace,
 )
 from delegate.foundation.settings.urls import ListenAddress, is_loopback, join_url
@@ -55,6 +56,7 @@ __all__ = [
     "SettingView",
     "SettingsError",
     "SettingsWarning",
+    "Sources",
     "Storage",
     "Workspace",
     "is_loopback",

@@ -15,6 +15,7 @@ from delegate.foundation.settings.sections import (
     Pool,
     Probes,
     Retry,
+    Sources,
     Workspace,
 )
 
@@ -28,6 +29,7 @@ class DelegateSettings:
     pool: Pool
     retry: Retry
     cluster: Cluster
+    sources: Sources
     dead_letters: DeadLetters
     probes: Probes
     logging: Logging
@@ -61,6 +63,7 @@ class LocalSettings:
 
     workspace: Workspace
     cluster: Cluster
+    sources: Sources
     retry: Retry
     logging: LocalLogging
     network: Network

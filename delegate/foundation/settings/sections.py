@@ -240,6 +240,25 @@ class Cluster:
 
 
 @section
+class Sources:
+    """Where manifests are read, and by which programs they are rendered."""
+
+    helm: str = setting("DELEGATE_HELM", TEXT, "The helm program (4 or later): a name on PATH, or a path.", default="helm")
+    kubectl: str = setting(
+        "DELEGATE_KUBECTL",
+        TEXT,
+        "The program that renders kustomizations: kubectl or kustomize, a name on PATH, or a path.",
+        default="kubectl",
+    )
+    repositories_dir: Path | None = setting(
+        "DELEGATE_REPOSITORIES_DIR",
+        PATH,
+        "Directory with Secrets and ConfigMaps of repositories and clusters in Argo CD's format; read again when it changes.",
+        default=None,
+    )
+
+
+@section
 class DeadLetters:
     """Where what can't be delivered or can't succeed is kept."""
 

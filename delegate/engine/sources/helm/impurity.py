@@ -16,6 +16,7 @@ _IMPURE = re.compile(
     rb"|htpasswd|bcrypt|encryptAES|shuffle|unixEpoch|getHostByName)\b"
 )
 _LOOKUP = re.compile(rb"\blookup\s+[\"'(.$]")
+_IN_TEMPLATES, _TEXTS = re.compile("/templates/"), re.compile("/templates/|values[^/]*$|^/values/")
 _TEMPLATE = (".yaml", ".yml", ".tpl", ".json", ".txt", ".tmpl")
 
 
@@ -25,7 +26,8 @@ def mentions_chance(files: Iterable[SourceFile]) -> bool:
 
 
 def mentions_lookup(files: Iterable[SourceFile]) -> bool:
-    return any(_LOOKUP.search(data) for data in _templates(files))
+    """Whether a template asks the cluster, or a value that may be made a template of (`tpl`)."""
+    return any(_LOOKUP.search(data) for data in _templates(files, _TEXTS))
 
 
 def differing_leaves(first: Sequence[Manifest], second: Sequence[Manifest]) -> list[str]:
@@ -51,9 +53,9 @@ def _differing(one: object, other: object, path: str) -> Iterator[str]:
         yield path
 
 
-def _templates(files: Iterable[SourceFile]) -> Iterator[bytes]:
+def _templates(files: Iterable[SourceFile], places: re.Pattern[str] = _IN_TEMPLATES) -> Iterator[bytes]:
     for path, data in files:
         if path.endswith(PACKED):
-            yield from _templates(SourceFile(f"/{name}", content) for name, content in unpack(data).items())
-        elif "/templates/" in f"/{path}" and path.endswith(_TEMPLATE):
+            yield from _templates((SourceFile(f"/{name}", content) for name, content in unpack(data).items()), places)
+        elif places.search(f"/{path}") and path.endswith(_TEMPLATE):
             yield data

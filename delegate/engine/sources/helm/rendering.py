@@ -6,16 +6,19 @@ from typing import Generic
 
 import msgspec
 
+from delegate.engine.sources.commands import Completed
 from delegate.engine.sources.errors import ChartError
 from delegate.engine.sources.exporting import write_copies
-from delegate.engine.sources.helm import impurity, outputs
+from delegate.engine.sources.helm import impurity, lookups, outputs
 from delegate.engine.sources.helm.charts import CHART_FILE
 from delegate.engine.sources.helm.closures import ChartClosure, Needed, ValueFile, ValueSearch, find_chart
 from delegate.engine.sources.helm.defaults import default_values, may_bring_large, values_in
 from delegate.engine.sources.helm.integers import exact_arguments, may_hold_large
+from delegate.engine.sources.helm.lookups import Window, digest_of
 from delegate.engine.sources.helm.values import file_argument, inline_values, merge, parameter_arguments
 from delegate.engine.sources.jails.running import Jail, open_jail, run_jailed
 from delegate.engine.sources.loader.files import Loaded, SourceFile
+from delegate.engine.sources.targets import Capabilities, Look, ServedKind, Target
 from delegate.engine.sources.trees import Handle, Place, text_of, top_of
 from delegate.engine.sources.variables import substitute
 from delegate.engine.sources.workshops import Product, Request, Workshop, fingerprint_of, key_of, words_of
@@ -25,7 +28,7 @@ from delegate.model.sources import HelmOptions
 
 _RELEASE, _NAMESPACE = "release-name", "default"
 """What helm takes where nobody says otherwise."""
-_CHART, _VALUES, _FILES = "chart", "values", "files"
+_CHART, _VALUES, _FILES, _KUBECONFIG = "chart", "values", "files", "kubeconfig"
 """Where things are in the jail."""
 _ARGUMENT_BYTES = 512 * 1024
 _LONGEST_ARGUMENT = 100 * 1024
@@ -46,6 +49,7 @@ class _Asked(Generic[Handle]):
     arguments: Sequence[str]
     parameters: Sequence[str]
     release: str
+    capabilities: Capabilities
 
 
 async def render_chart(request: Request[Handle], workshop: Workshop) -> Product:
@@ -61,14 +65,28 @@ async def render_chart(request: Request[Handle], workshop: Workshop) -> Product:
     beside = fingerprint_of([*asked.needed.fetched, SourceFile("", asked.inline or b"")])
     prints = [request.tree.fingerprint(asked.needed.export.files), beside]
     prints += [each.tree.fingerprint([each.found]) for each in (*asked.values, *(value for _, value in asked.files))]
-    key = key_of("helm", version, words.decode(), *prints) if all(prints) else ""
-    loaded = await workshop.cached(key)
+    look = request.target.look
+    kind = "helm" if look is None else "helm with a cluster"
+    key = key_of(kind, version, words.decode(), *prints) if all(prints) else ""
+    answered = await _answered(key, workshop, look)
+    loaded = await workshop.cached(answered)
     if loaded is None:
         run = await _Run.prepare(request, workshop, asked)
-        key = key or key_of("helm", version, words.decode(), fingerprint_of(run.files))
-        loaded = await run.render()
-        await workshop.keep(key, loaded)
-    return Product(loaded, key, (f"rendered by helm {version}",))
+        first = key or key_of(kind, version, words.decode(), fingerprint_of(run.files))
+        loaded, answers = await run.render()
+        if answers is not None:
+            workshop.remember_asked(first, answers)
+        answered = first if answers is None else key_of(first, *answers.values())
+        await workshop.keep(answered, loaded)
+    return Product(loaded, answered, (f"rendered by helm {version}",))
+
+
+async def _answered(key: str, workshop: Workshop, look: Look | None) -> str:
+    """The key of a render that asked its cluster, with what the cluster answers now."""
+    paths = workshop.asked.get(key) if key else None
+    if paths is None or look is None:
+        return key
+    return key_of(key, *[digest_of(await look(path)) for path in paths])
 
 
 async def _ask(request: Request[Handle], workshop: Workshop) -> _Asked[Handle]:
@@ -90,15 +108,17 @@ async def _ask(request: Request[Handle], workshop: Workshop) -> _Asked[Handle]:
         if len(matches) != 1:
             raise ChartError(f"{request.where}: there is no file {parameter.path} for {parameter.name}", hint="check fileParameters")
         files.append((parameter.name, matches[0]))
+    capabilities = await _capabilities(request, options)
     return _Asked(
         place=place,
         needed=needed,
         values=values,
         inline=inline_values(options),
         files=files,
-        arguments=[*await _settings(request, options), *parameter_arguments(options, request.variables)],
+        arguments=[*_settings(request, options, capabilities), *parameter_arguments(options, request.variables)],
         parameters=[*(each.name for each in options.parameters), *(each.name for each in options.file_parameters)],
         release=options.release_name or request.target.application or _RELEASE,
+        capabilities=capabilities,
     )
 
 
@@ -115,11 +135,31 @@ def _is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
-async def _settings(request: Request[Handle], options: HelmOptions) -> list[str]:
+async def _capabilities(request: Request[Handle], options: HelmOptions) -> Capabilities:
+    """Those of the target, but for what the Application says itself."""
+    if options.kube_version and options.api_versions and request.target.look is None:
+        served = Capabilities()
+    else:
+        served = await request.target.capabilities()
+    version = options.kube_version or served.kube_version
+    if not options.api_versions:
+        return msgspec.structs.replace(served, kube_version=version)
+    given = dict.fromkeys(_as_kind(each) for each in options.api_versions)
+    known = {each.api_version: None for each in given}
+    return Capabilities(version, (*given, *(each for each in served.kinds if each.api_version in known or each.api_version == "v1")))
+
+
+def _as_kind(api_version: str) -> ServedKind:
+    """`v1`, `apps/v1`, `apps/v1/Deployment`."""
+    parts = api_version.split("/")
+    kind = parts.pop() if parts[-1][:1].isupper() else ""
+    return ServedKind("/".join(parts), kind, f"{kind.lower()}s", True)
+
+
+def _settings(request: Request[Handle], options: HelmOptions, capabilities: Capabilities) -> list[str]:
     """What helm is told about the target and what to leave out."""
-    served = None if options.kube_version and options.api_versions else await request.target.capabilities()
-    kube_version = options.kube_version or (served.kube_version if served else "")
-    api_versions = options.api_versions or (served.api_versions if served else ())
+    kube_version = capabilities.kube_version
+    api_versions = options.api_versions or capabilities.api_versions
     # Tests of a release are no part of what is wanted, whatever the options say.
     arguments = ["--skip-tests", "--namespace", options.namespace or request.target.namespace or _NAMESPACE]
     if kube_version:
@@ -136,9 +176,12 @@ async def _settings(request: Request[Handle], options: HelmOptions) -> list[str]
 class _Run(Generic[Handle]):
     """One render. `files` are the chart's, `values` the layers over them, all with their places in the jail."""
 
-    def __init__(self, workshop: Workshop, asked: _Asked[Handle], files: list[SourceFile], values: list[SourceFile]) -> None:
+    def __init__(
+        self, workshop: Workshop, asked: _Asked[Handle], target: Target, files: list[SourceFile], values: list[SourceFile]
+    ) -> None:
         self.files = [*files, *values]
         self._workshop = workshop
+        self._target = target
         self._chart = files
         self._layers = [file for file in values if file.path.startswith(f"{_VALUES}/")]
         self._directory = text_of(asked.place.path)
@@ -155,35 +198,50 @@ class _Run(Generic[Handle]):
         if asked.inline is not None:
             values.append(SourceFile(f"{_VALUES}/{len(values)}.yaml", asked.inline))
         values += [SourceFile(f"{_FILES}/{index}", await _read(each)) for index, (_, each) in enumerate(asked.files)]
-        return cls(workshop, asked, placed, values)
+        return cls(workshop, asked, request.target, placed, values)
 
-    async def render(self) -> Loaded:
+    async def render(self) -> tuple[Loaded, Mapping[str, str] | None]:
+        """The objects; and what was asked of the cluster with digests of its answers, where anything could be."""
+        looks = await self._workshop.decode(lambda stop: impurity.mentions_lookup(self.files))
+        window = Window(self._target.look, self._asked.capabilities) if looks and self._target.look is not None else None
         exact, notices = await self._workshop.decode(lambda stop: self._exact())
         arguments = [self._asked.release, _CHART, *exact, *self._asked.arguments]
         for file in self._layers:
             arguments += ["--values", file.path]
         for index, (name, _) in enumerate(self._asked.files):
             arguments += file_argument(name, f"{_FILES}/{index}")
-        loaded, warnings = await self._render_once(arguments)
+        loaded, warnings = await self._render_once(arguments, window)
         notices += warnings
         if await self._workshop.decode(lambda stop: impurity.mentions_chance(self._chart)):
-            again, _ = await self._render_once(arguments)
+            again, _ = await self._render_once(arguments, window)
             notices += _impure(loaded.manifests, again.manifests)
-        if await self._workshop.decode(lambda stop: impurity.mentions_lookup(self._chart)):
+        if looks and window is None:
             notices.append(_LOOKUP)
-        return loaded._replace(notices=(*loaded.notices, *notices))
+        return loaded._replace(notices=(*loaded.notices, *notices)), None if window is None else window.asked
 
-    async def _render_once(self, arguments: Sequence[str]) -> tuple[Loaded, list[str]]:
+    async def _render_once(self, arguments: Sequence[str], window: Window | None) -> tuple[Loaded, list[str]]:
         workshop, limits = self._workshop, self._workshop.settings.limits
-        program = workshop.helm.find()
-        async with workshop.turns, open_jail(workshop.directory, limits) as jail:
-            await write_copies(jail.inside, self.files, {})
-            completed = await run_jailed(program, ["template", *arguments], jail, timeout=limits.seconds, environment=_environment(jail))
-            if completed.exit_code != 0:
-                raise self._explain(completed.stderr, jail)
+        while True:
+            async with workshop.turns, open_jail(workshop.directory, limits) as jail:
+                completed = await self._run_helm(jail, arguments, window)
+                if completed.exit_code == 0:
+                    break
+                # Each turn adds kinds that were missing, and helm names all that are.
+                if window is None or not window.add_kinds(lookups.unserved_kinds(completed.stderr)):
+                    raise self._explain(completed.stderr, jail)
         output = completed.stdout
         loaded = await workshop.decode(lambda stop: outputs.read_output(output, self._otherwise, self._shown, workshop.limits, stop))
         return loaded, list(outputs.warnings_of(completed.stderr))
+
+    async def _run_helm(self, jail: Jail, arguments: Sequence[str], window: Window | None) -> Completed:
+        files, environment, serve = self.files, _environment(jail), None
+        if window is not None:
+            arguments = [*arguments, *lookups.ARGUMENTS]
+            files, serve = [*files, SourceFile(_KUBECONFIG, lookups.KUBECONFIG)], window.serve
+            environment = environment | {"KUBECONFIG": str(jail.inside / _KUBECONFIG)}
+        await write_copies(jail.inside, files, {})
+        program, timeout = self._workshop.helm.find(), self._workshop.settings.limits.seconds
+        return await run_jailed(program, ["template", *arguments], jail, timeout=timeout, environment=environment, serve=serve)
 
     def _exact(self) -> tuple[list[str], list[str]]:
         """The arguments that keep whole numbers whole, and a word where there is no room for them."""
@@ -212,7 +270,7 @@ class _Run(Generic[Handle]):
         return f"{self._directory}/{template.partition('/')[2] or template}".lstrip("/")
 
 
-def _environment(jail: Jail) -> Mapping[str, str]:
+def _environment(jail: Jail) -> dict[str, str]:
     """No plugins, no repositories, no cluster."""
     homes = {f"HELM_{name}_HOME": str(jail.home(name.lower())) for name in ("CACHE", "CONFIG", "DATA")}
     return homes | {"HELM_PLUGINS": str(jail.home("plugins")), "KUBECONFIG": "/dev/null"}

@@ -8,6 +8,7 @@ what an interpreter with threads does between fork and exec is not safe. On Linu
 - no capabilities, also for root (capabilities(7), secure bits);
 - no_new_privs, and a seccomp(2) filter that refuses sockets, new processes (not threads), tracing and signalling others,
   namespaces, mounts, io_uring;
+- with a hatch (see `hatches`): sockets are handed in from outside, connected already, and connect(2) does nothing;
 - a Landlock ruleset (where the kernel has it): nothing can be opened but the paths that were named.
 
 What can't be set up ends it with EXIT_CODE and a line on standard error that begins with MARKER, but for Landlock, which
@@ -21,6 +22,11 @@ import resource
 import stat
 import struct
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
 
 EXIT_CODE = 125
 MARKER = "jail: "
@@ -36,7 +42,9 @@ _FS_RIGHTS_NEWEST = (1 << 16) - 1
 _FS_OF_FILES = _FS_EXECUTE | _FS_WRITE_FILE | _FS_READ_FILE | (1 << 14)
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
-_ALLOW, _FAIL, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ASK, _FAIL, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
+_NEW_LISTENER = 8
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
 _EPERM, _ENOSYS = 1, 38
 _CLONE_THREAD = 0x00010000
 _ARGUMENT_0 = 16
@@ -78,6 +86,18 @@ _REFUSED = {
     "semget": (64, 190),
     "mq_open": (240, 180),
 }
+_SOCKET = "socket"
+_REFUSED_WITH_HATCH = {
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+}
+"""What could reach somebody without connecting."""
+_CONNECT, _SECCOMP = (42, 203), (317, 277)
 _ABOUT_OURSELVES = {"tgkill": (234, 131), "prlimit64": (302, 261)}
 """A runtime signals its own threads and reads its own limits."""
 _CLONE, _CLONE3 = (56, 220), (435, 435)
@@ -93,8 +113,12 @@ def main(settings: dict[str, object], command: list[str]) -> None:
         drop_capabilities()
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             fail("no_new_privs", ctypes.get_errno())
+        hatch = settings.get("hatch")
+        channel = channel_of(int(str(hatch))) if hatch is not None else None
         restrict_paths(list(settings["reads"]), list(settings["writes"]))  # type: ignore[call-overload]  # lists of paths, by contract
-        filter_calls()
+        if channel is not None:
+            open_hatch(channel)
+        filter_calls(has_hatch=channel is not None)
     os.execve(command[0], command, dict(os.environ))  # noqa: S606 - becoming another program is what this one is for
 
 
@@ -158,14 +182,40 @@ def allow_path(ruleset: int, path: str, allowed: int) -> None:
     os.close(descriptor)
 
 
-def filter_calls() -> None:
+def machine_column() -> tuple[int, int]:
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         fail(f"no filter of system calls for {machine}", _ENOSYS)
-    column, architecture = _ARCHITECTURES[machine]
+    return _ARCHITECTURES[machine]
+
+
+def channel_of(descriptor: int) -> "socket.socket":
+    """Imported only where it is needed, and while files can still be read."""
+    import socket  # noqa: PLC0415
+
+    return socket.socket(fileno=descriptor)
+
+
+def open_hatch(channel: "socket.socket") -> None:
+    """Hands the right to answer for every socket(2) to whoever holds the other end of a channel."""
+    column, _ = machine_column()
+    program = [(_LOAD, 0, 0, 0), (_JUMP_EQUAL, 0, 1, _REFUSED[_SOCKET][column]), (_RETURN, 0, 0, _ASK)]
+    program += [(_JUMP_EQUAL, 0, 1, _CONNECT[column]), (_RETURN, 0, 0, _FAIL), (_RETURN, 0, 0, _ALLOW)]
+    header, _memory = as_program(program)
+    listener = libc.syscall(_SECCOMP[column], 1, _NEW_LISTENER, header)
+    if listener < 0:
+        fail("seccomp listener", ctypes.get_errno())
+    channel.sendmsg([b"."], [(_SOL_SOCKET, _SCM_RIGHTS, struct.pack("i", listener))])
+    channel.close()
+    os.close(listener)
+
+
+def filter_calls(*, has_hatch: bool) -> None:
+    column, architecture = machine_column()
     program = [(_LOAD, 0, 0, 4), (_JUMP_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     program += [(_JUMP_SET, 0, 1, _X32_BIT), (_RETURN, 0, 0, _FAIL | _EPERM)]
-    for numbers in _REFUSED.values():
+    refused = {name: numbers for name, numbers in _REFUSED.items() if not (has_hatch and name == _SOCKET)}
+    for numbers in (refused | (_REFUSED_WITH_HATCH if has_hatch else {})).values():
         number = numbers[column]
         if number is not None:
             program += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, _FAIL | _EPERM)]
@@ -179,11 +229,16 @@ def filter_calls() -> None:
         program += [(_JUMP_EQUAL, 2, 0, os.getpid()), (_JUMP_EQUAL, 1, 0, 0)]
         program += [(_RETURN, 0, 0, _FAIL | _EPERM), (_RETURN, 0, 0, _ALLOW)]
     program.append((_RETURN, 0, 0, _ALLOW))
-    instructions = b"".join(struct.pack("HBBI", code, yes, no, value) for code, yes, no, value in program)
-    memory = ctypes.create_string_buffer(instructions)
-    header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(memory))
+    header, _memory = as_program(program)
     if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0) != 0:
         fail("seccomp filter", ctypes.get_errno())
+
+
+def as_program(program: "Sequence[tuple[int, int, int, int | None]]") -> tuple[bytes, object]:
+    """A struct sock_fprog, and the memory that it points to."""
+    instructions = b"".join(struct.pack("HBBI", code, yes, no, value) for code, yes, no, value in program)
+    memory = ctypes.create_string_buffer(instructions)
+    return struct.pack("HxxxxxxQ", len(program), ctypes.addressof(memory)), memory
 
 
 def fail(what: str, number: int) -> None:

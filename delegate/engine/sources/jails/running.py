@@ -22,6 +22,7 @@ from delegate.engine.sources.errors import (
     RenderTimeoutError,
 )
 from delegate.engine.sources.jails import launcher
+from delegate.engine.sources.jails.hatches import Serve, open_hatch
 from delegate.engine.sources.limits import MEBIBYTE
 from delegate.engine.sources.outputs import BoundedOutput
 
@@ -85,10 +86,12 @@ async def run_jailed(
     timeout: float,
     environment: Mapping[str, str] | None = None,
     reads: Sequence[str] = (),
+    serve: Serve | None = None,
 ) -> Completed:
     """Runs a program in a jail, its current directory `jail.inside`. How it ended is for the caller to judge.
 
-    `reads` are further paths that it may read and execute.
+    `reads` are further paths that it may read and execute. With `serve`, every connection that it makes, wherever to, ends at
+    that (see `hatches`); without, it makes none.
 
     Raises RenderTimeoutError, RenderLimitError (memory, processor time, output), JailError, CommandNotFoundError.
     """
@@ -100,20 +103,35 @@ async def run_jailed(
         "reads": [*_SYSTEM, str(program), *reads],
         "writes": [str(jail.directory), "/dev/null"],
     }
+    async with open_hatch(serve) as hatch:
+        settings |= {} if hatch is None else {"hatch": hatch}
+        completed = await _run((str(program), *arguments), jail, settings, timeout=timeout, environment=environment or {})
+    _check_ending(program.name, completed, limits)
+    return completed
+
+
+async def _run(
+    called: Sequence[str], jail: Jail, settings: Mapping[str, object], *, timeout: float, environment: Mapping[str, str]
+) -> Completed:
+    limits, hatch, name = jail.limits, settings.get("hatch"), Path(called[0]).name
     if not sys.executable:
         raise JailError("there is no interpreter to set up a jail with", hint="run from an installed interpreter")
-    start = (sys.executable, "-I", "-S", "-B", str(Path(launcher.__file__)), json.dumps(settings), str(program), *arguments)
-    command = Command(start, _environment(jail) | dict(environment or {}), directory=jail.inside, grace_seconds=0.5)
+    start = (sys.executable, "-I", "-S", "-B", str(Path(launcher.__file__)), json.dumps(settings), *called)
+    command = Command(
+        start,
+        _environment(jail) | dict(environment),
+        directory=jail.inside,
+        grace_seconds=0.5,
+        descriptors=(hatch,) if isinstance(hatch, int) else (),
+    )
     seconds = min(timeout, limits.seconds)
     stderr = BoundedOutput(_STDERR_BYTES)
     try:
-        completed = await run_command(command, timeout=seconds, stdout_limit=limits.output_bytes, stderr=stderr)
+        return await run_command(command, timeout=seconds, stdout_limit=limits.output_bytes, stderr=stderr)
     except CommandTimeoutError as error:
-        raise RenderTimeoutError(f"{program.name} took longer than {seconds:g} s and was ended") from error
+        raise RenderTimeoutError(f"{name} took longer than {seconds:g} s and was ended") from error
     except CommandOutputError as error:
-        raise RenderLimitError(f"{program.name} rendered more than {limits.output_bytes} bytes") from error
-    _check_ending(program.name, completed, limits)
-    return completed
+        raise RenderLimitError(f"{name} rendered more than {limits.output_bytes} bytes") from error
 
 
 def _check_ending(name: str, completed: Completed, limits: RenderLimits) -> None:
