@@ -12,7 +12,8 @@ DelegateError
  └── InventoryError           what is kept of an Application in the cluster
       ├── CorruptInventoryError
       ├── ForeignInventoryError   the record belongs to another tool
-      └── InventoryTooLargeError
+      ├── InventoryTooLargeError
+      └── CorruptReleaseError     a release that can't be read, or is not as it was written
 """
 
 from collections.abc import Sequence
@@ -81,6 +82,10 @@ class ForeignInventoryError(InventoryError):
 class InventoryTooLargeError(InventoryError):
     default_code = "input.inventory_too_large"
     category = Category.INPUT
+
+
+class CorruptReleaseError(InventoryError):
+    default_code = "conflict.release_corrupt"
 
 
 def raise_all(errors: Sequence[DelegateError]) -> None:

@@ -102,6 +102,8 @@ class RequestCounts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TaskResult(msgspec.Struct, frozen=True, rename="camel"):
+    """`release` is the number of the release that a sync has recorded, 0 where it changed nothing."""
+
     task: str
     attempt: str
     kind: str
@@ -120,6 +122,7 @@ class TaskResult(msgspec.Struct, frozen=True, rename="camel"):
     seconds: dict[str, float] = {}
     notices: tuple[str, ...] = ()
     cluster: str = ""
+    release: int = 0
 
 
 def failed_result(

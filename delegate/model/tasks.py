@@ -16,6 +16,7 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.applications import NotAnApplicationError, read_application
 from delegate.model.guards import PruneGuard
 from delegate.model.ownership import IgnoredDifference, OwnershipRule
+from delegate.model.releases import DEFAULT_LIMIT
 from delegate.model.resources import JsonObject
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
@@ -70,6 +71,7 @@ class SyncSpec(_Strict, frozen=True):
     sync_policy: SyncPolicy = SyncPolicy()
     ignore_differences: tuple[IgnoredDifference, ...] = ()
     ownership: tuple[OwnershipRule, ...] = ()
+    revision_history_limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEFAULT_LIMIT
 
     @property
     def all_sources(self) -> tuple[Source, ...]:

@@ -4,6 +4,7 @@ RecordsError
     LeaseHeldError          another attempt has authority and keeps renewing it                     conflict
     LeaseLostError          ours is over: taken, deleted, or not renewed in time; stop writing      conflict
     LateWriterError         a newer attempt has written the inventory; ours may not any more        conflict
+    UnknownReleaseError     no such release, or no longer                                           input
     InventoryChangedError   somebody else wrote it since it was read; read again and plan anew      conflict
 """
 
@@ -34,3 +35,8 @@ class LateWriterError(RecordsError):
 class InventoryChangedError(RecordsError):
     default_code = "conflict.inventory_changed"
     default_retryable = True
+
+
+class UnknownReleaseError(RecordsError):
+    default_code = "input.unknown_release"
+    category = Category.INPUT

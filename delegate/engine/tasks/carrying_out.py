@@ -15,7 +15,7 @@ import msgspec
 
 from delegate.engine.clusters.errors import AlreadyExistsError
 from delegate.engine.records.errors import LeaseLostError
-from delegate.engine.records.inventories import InventoryStore, StoredInventory
+from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.applying import Applier
 from delegate.engine.tasks.contexts import AttemptContext
@@ -24,6 +24,7 @@ from delegate.engine.tasks.errors import HealthTimeoutError
 from delegate.engine.tasks.hooking import HookRunner
 from delegate.engine.tasks.preparing import NAMESPACE_TYPE, Ground
 from delegate.engine.tasks.pruning import Pruner
+from delegate.engine.tasks.recording import InventoryKeeper, ReleaseKeeper
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.waiting import HealthWait, Target
 from delegate.foundation.errors import DelegateError
@@ -32,8 +33,9 @@ from delegate.model.applied import Mark, with_mark
 from delegate.model.contests import Contest, note_taken
 from delegate.model.errors import raise_all
 from delegate.model.hooks import Hook, Phase
-from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, confirmed, intended
-from delegate.model.plan import PlannedChange
+from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, intended
+from delegate.model.plan import Plan, PlannedChange, summarize
+from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
 from delegate.model.results import SyncStatus
 from delegate.model.tasks import Task
@@ -46,6 +48,7 @@ class Carrier:
     """Carries out what one attempt has prepared. `message` is what a success has to say beyond its numbers."""
 
     def __init__(self, task: Task, context: AttemptContext, report: Report, *, lease_seconds: int) -> None:
+        self._task = task
         self._options = task.options
         self._context = context
         self._report = report
@@ -54,8 +57,8 @@ class Carrier:
         self._generations: dict[ResourceKey, int] = {}
         self.message = ""
 
-    async def write(self, ground: Ground) -> None:
-        """From the first write to the confirmed inventory."""
+    async def write(self, ground: Ground, plan: Plan) -> None:
+        """From the first write to the confirmed inventory, and to the word on how the release ended."""
         desired = ground.desired
         await self._make_place_for_records(ground)
         store = InventoryStore(ground.client, desired.application, desired.namespace)
@@ -77,20 +80,41 @@ class Carrier:
                 operation=operation,
                 contests=_contests(ground),
             )
-            stored = await store.write(ground.stored, record)
-            record_keeper = _RecordKeeper(store, stored)
+            inventory = InventoryKeeper(store, await store.write(ground.stored, record))
+            release = await self._begin_release(ground, plan, operation)
             hooks = self._hook_runner(ground, lease, operation)
             try:
-                healthy = await self._run_phases(ground, lease, hooks, record_keeper)
+                healthy = await self._run_phases(ground, lease, hooks, inventory)
             except LeaseLostError:
                 raise
-            except DelegateError:
+            except DelegateError as error:
+                await release.end(ReleaseOutcome.FAILED, error.message)
                 await self._run_hooks(hooks, self._hooks_of(ground, Phase.SYNC_FAIL))
                 raise
             finally:
                 await hooks.clean_up()
+                self._report.notice(release.notices)
+            await release.end(ReleaseOutcome.HEALTHY if healthy and self._options.wait else ReleaseOutcome.APPLIED, self.message)
             if healthy and self._options.prune and ground.leftovers.prunes:
-                await self._prune(ground, lease, record_keeper)
+                await self._prune(ground, lease, inventory)
+
+    async def _begin_release(self, ground: Ground, plan: Plan, operation: str) -> ReleaseKeeper:
+        """A release of what is about to be applied, where that is the whole and makes a difference."""
+        desired = ground.desired
+        keeper = ReleaseKeeper(ground.client, desired.application, desired.namespace, limit=self._task.sync_spec().revision_history_limit)
+        if plan.has_changes and self._task.selection.is_whole:
+            release = Release(
+                number=0,
+                revision=self._report.revision,
+                operation=operation,
+                plan=self._report.plan_hash,
+                summary=summarize(change.action for change in (*plan.items, *plan.prunes)),
+                task=self._context.task_id,
+            )
+            hooks = {id(hook.manifest): hook.manifest for hook in desired.hooks}
+            await keeper.begin(release, (*desired.manifests, *hooks.values()))
+            self._report.release = keeper.number
+        return keeper
 
     async def wait(self, ground: Ground) -> bool:
         """Whether everything is healthy; without `wait` one look is taken and the answer is whatever it is."""
@@ -130,7 +154,7 @@ class Carrier:
 
     # Phases
 
-    async def _run_phases(self, ground: Ground, lease: WriteLease, hooks: HookRunner, record: "_RecordKeeper") -> bool:
+    async def _run_phases(self, ground: Ground, lease: WriteLease, hooks: HookRunner, record: InventoryKeeper) -> bool:
         await self._run_hooks(hooks, self._hooks_of(ground, Phase.PRE_SYNC))
         await self._apply(ground, lease, hooks)
         self._report.sync = SyncStatus.SYNCED
@@ -216,7 +240,7 @@ class Carrier:
             on_health=self._report.health,
         )
 
-    async def _prune(self, ground: Ground, lease: WriteLease, record: "_RecordKeeper") -> None:
+    async def _prune(self, ground: Ground, lease: WriteLease, record: InventoryKeeper) -> None:
         gone: list[ResourceKey] = []
 
         def on_gone(change: PlannedChange) -> None:
@@ -236,17 +260,6 @@ class Carrier:
         """A little before the attempt's own, so that a wait that runs out can still say what it waited for."""
         left = max(0.1, self._context.deadline - asyncio.get_running_loop().time())
         return self._context.deadline - min(2.0, left * 0.1)
-
-
-class _RecordKeeper:
-    """The inventory as it was last written in this sync."""
-
-    def __init__(self, store: InventoryStore, stored: StoredInventory) -> None:
-        self._store = store
-        self._stored = stored
-
-    async def confirm(self, applied: Iterable[InventoryEntry], gone: Iterable[ResourceKey]) -> None:
-        self._stored = await self._store.write(self._stored, confirmed(self._stored.inventory, applied, gone))
 
 
 def _contests(ground: Ground) -> tuple[Contest, ...]:

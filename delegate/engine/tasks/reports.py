@@ -43,6 +43,7 @@ class Report:
         self.revision = ""
         self.cluster = ""
         self.plan_hash = ""
+        self.release = 0
         self.sync = SyncStatus.UNKNOWN
         self.began_writing = False
 
@@ -139,4 +140,5 @@ class Report:
             seconds=dict(self._seconds),
             notices=(*self._notices, *self.meter.warnings),
             cluster=self.cluster,
+            release=self.release,
         )

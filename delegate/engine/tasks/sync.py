@@ -36,7 +36,7 @@ class SyncRun:
             self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes or contested else self._synced()
             return
         if plan.has_writes or _owes_record(ground):
-            await self._carrier.write(ground)
+            await self._carrier.write(ground, plan)
         else:
             await self._carrier.wait(ground)
         kept = 0 if self._task.options.prune else len(ground.leftovers.prunes)
