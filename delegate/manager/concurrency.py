@@ -62,6 +62,9 @@ class Allowance:
     def left(self, key: LimitKey) -> int:
         return max(0, self.most(key) - self._used[key])
 
+    def used(self, key: LimitKey) -> int:
+        return self._used[key]
+
     def full(self, place: Place) -> LimitKey | None:
         """The first limit that keeps such a task from beginning."""
         return next((key for key in self.keys_of(place) if not self.left(key)), None)

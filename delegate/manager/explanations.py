@@ -10,8 +10,18 @@ from delegate.manager.selectors import matches, missing, show_labels
 _NAMED = 3
 
 
+class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that leaves nothing: `what` it holds for, how many it lets run, who runs, and how many come first."""
+
+    what: str
+    most: int
+    running: tuple[str, ...] = ()
+    ahead: int = 0
+
+
 class WaitingTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`cluster_uid` None: unknown yet; empty: none needed. `ahead` is the task that goes first, and whether it runs."""
+    """`cluster_uid` None: unknown yet; empty: none needed. `ahead` is the task that goes first, and whether it runs. `alone`: it lost
+    its delegate again and again, and runs beside no other such task."""
 
     kind: str
     application: str
@@ -23,10 +33,13 @@ class WaitingTask(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     ahead: str = ""
     ahead_runs: bool = False
+    held_back: HeldBack | None = None
+    alone: bool = False
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A delegate that is not revoked. `kinds` are those that it does, `scoped` those that its token allows."""
+    """A delegate that is not revoked. `kinds` are those that it does, `scoped` those that its token allows; `suspects`
+    counts the tasks it runs that lost their delegates before."""
 
     name: str
     connected: bool
@@ -37,6 +50,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, str] = {}
     capacity: int = 0
     running: int = 0
+    suspects: int = 0
 
     @property
     def full(self) -> bool:
@@ -52,6 +66,28 @@ def explain_waiting(task: WaitingTask, delegates: Sequence[Candidate], now: floa
         why = f": {task.message}" if task.message else ""
         count = f" (requeue {task.requeues})" if task.requeues else ""
         return f"backing off until {to_rfc3339(task.ready_at)}{count}{why}"
+    if task.held_back is not None:
+        return _behind(task.held_back)
+    return _unfitting(task, delegates) or _occupied(task, _fitting(task, delegates))
+
+
+def explain_unroutable(task: WaitingTask, delegates: Sequence[Candidate]) -> str:
+    """Why none could; empty where one could."""
+    return _unfitting(task, delegates)
+
+
+def _behind(held: HeldBack) -> str:
+    if not held.most:
+        return f"{held.what} is paused (limit 0)"
+    number = len(held.running) + held.ahead
+    tasks = "task" if number == 1 else "tasks"
+    shown = ", ".join(held.running[:_NAMED]) + (f" and {len(held.running) - _NAMED} more" if len(held.running) > _NAMED else "")
+    verb = "runs" if len(held.running) == 1 else "run"
+    first = f", {held.ahead} more come first" if held.ahead > 1 else ", 1 more comes first" if held.ahead else ""
+    return f"waiting behind {number} {tasks} of {held.what} (limit {held.most}): {shown} {verb}{first}"
+
+
+def _unfitting(task: WaitingTask, delegates: Sequence[Candidate]) -> str:
     connected = [each for each in delegates if each.connected]
     if not connected:
         known = f"; {_names(delegates)} {'is' if len(delegates) == 1 else 'are'} disconnected" if delegates else ""
@@ -62,15 +98,23 @@ def explain_waiting(task: WaitingTask, delegates: Sequence[Candidate], now: floa
     reaching = _reaching(task, labelled)
     if not reaching:
         return _unreached(task, labelled, delegates)
-    able = [each for each in reaching if task.kind in each.kinds]
-    if not able:
-        return _unable(task, reaching)
+    return "" if any(task.kind in each.kinds for each in reaching) else _unable(task, reaching)
+
+
+def _fitting(task: WaitingTask, delegates: Sequence[Candidate]) -> list[Candidate]:
+    labelled = [each for each in delegates if each.connected and matches(task.selector, each.labels)]
+    return [each for each in _reaching(task, labelled) if task.kind in each.kinds]
+
+
+def _occupied(task: WaitingTask, able: Sequence[Candidate]) -> str:
     working = [each for each in able if not each.draining]
     if not working:
         return f"{_all(able)} draining"
     if all(each.full for each in working):
         taken = sum(each.running for each in working)
         return f"{_all(working)} full ({taken} of {sum(each.capacity for each in working)} slots taken)"
+    if task.alone and all(each.suspects for each in working):
+        return f"it lost its delegate {task.requeues} times, so that it waits until no other such task runs at {_names(working)}"
     return f"ready: {_names([each for each in working if not each.full])} gets it with the next poll"
 
 

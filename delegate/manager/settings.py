@@ -42,6 +42,8 @@ class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """How long the index of dead letters holds one."""
     keep_letters: int = 200_000
     """How many of them."""
+    unroutable_seconds: float = 86400.0
+    """How long a task waits that no connected delegate could take, before it ends as refused."""
     ageing_seconds: float = 60.0
     """One step of priority outweighs that much waiting, so that the lowest priority never starves."""
 

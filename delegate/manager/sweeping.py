@@ -12,10 +12,13 @@ from delegate.manager.metrics import ManagerMetrics
 from delegate.manager.settings import Rhythm
 from delegate.manager.store import sweeping
 from delegate.manager.store.database import Database
+from delegate.manager.store.reading import find_unroutable
 from delegate.manager.store.retention import forget_old
+from delegate.manager.store.submissions import refuse_unroutable
 
 log = structlog.get_logger(__name__)
 _TIDYING_SECONDS = 600.0
+_ROUTING_SECONDS = 15.0
 _FORGETTING_SECONDS = 60.0
 
 
@@ -36,6 +39,8 @@ class Sweeper:
         self._tidied_at = time.monotonic()
         self._forgotten_at = time.monotonic()
         self.swept_at = time.monotonic()
+        self._routes_looked_at = time.monotonic()
+        self._unroutable: dict[str, float] = {}
 
     async def run(self) -> None:
         """Sweeps until cancelled. A database that is away for a while is no reason to end."""
@@ -65,6 +70,7 @@ class Sweeper:
             self._dispatch.apply(Effects(ready=await self._database.read(sweeping.find_ready)))
         if self._shared and self._dispatch.listening:
             self._dispatch.apply(Effects(commands_for=await self._database.read(sweeping.find_commanded)))
+        await self._refuse_unroutable()
         counts = await self._database.read(sweeping.count)
         self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
         await self._database.tidy()
@@ -73,3 +79,16 @@ class Sweeper:
             await self._database.write(sweeping.forget_stale)
         if time.monotonic() - self._forgotten_at > _FORGETTING_SECONDS and not await self._database.write(forget_old):
             self._forgotten_at = time.monotonic()  # else a page more with the next sweep, so that nobody waits for long
+
+    async def _refuse_unroutable(self) -> None:
+        """Ends tasks that no connected delegate could take for as long as that is waited for, counted while this process looks on."""
+        now, patience = time.monotonic(), self._rhythm.unroutable_seconds
+        if now < self._routes_looked_at + min(_ROUTING_SECONDS, patience / 4):
+            return
+        self._routes_looked_at = now
+        found = await self._database.read(find_unroutable)
+        self._unroutable = {task: self._unroutable.get(task, now) for task in found}
+        due = {task: found[task] for task, since in self._unroutable.items() if now - since >= patience}
+        if due:
+            refused = await self._database.write(lambda transaction: refuse_unroutable(transaction, due))
+            log.warning("sweep.unroutable", count=refused)

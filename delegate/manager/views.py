@@ -19,7 +19,8 @@ class DestinationView(View, frozen=True, kw_only=True):
 class TaskSummary(View, frozen=True, kw_only=True):
     """`state` is queued, running or finished; a finished task has an `outcome`. `message` says how it ended, or why it waits
     for another attempt. `attempts` counts hand-outs that began. `stopRequested`: cancel, superseded or deadline, while its
-    delegate has not answered."""
+    delegate has not answered. `quarantined`: it was given up because it lost its delegate again and again, and would take others
+    with it; trying it again is somebody's decision."""
 
     id: str
     kind: str
@@ -42,6 +43,8 @@ class TaskSummary(View, frozen=True, kw_only=True):
     finished_at: str = ""
     retry_of: str = ""
     superseded_by: str = ""
+    concurrency_key: str = ""
+    quarantined: bool = False
 
 
 class AttemptView(View, frozen=True, kw_only=True):
@@ -76,6 +79,29 @@ class TaskList(View, frozen=True, kw_only=True):
 
     items: tuple[TaskSummary, ...]
     continue_: str = msgspec.field(default="", name="continue")
+
+
+class WhyView(View, frozen=True, kw_only=True):
+    """`why` is one sentence, empty unless the task is queued."""
+
+    id: str
+    state: str
+    why: str = ""
+
+
+class LimitView(View, frozen=True, kw_only=True):
+    """`kind` is environment, cluster (`name` is then the uid) or key; `running` counts the tasks that run under it now."""
+
+    kind: str
+    name: str
+    max_parallel: int
+    running: int = 0
+    set_by: str = ""
+    set_at: str = ""
+
+
+class LimitList(View, frozen=True, kw_only=True):
+    items: tuple[LimitView, ...]
 
 
 class CancelView(View, frozen=True, kw_only=True):

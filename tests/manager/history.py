@@ -10,6 +10,7 @@ operators saw themselves (`Recorder`), or from the manager's own history (`from_
 5. A final state has a reason: an accepted result of that outcome, a wish of somebody, the time, or too many lost delegates.
 6. Nothing is lost: in the end, every task that was submitted is final.
 7. Tasks of one application and cluster begin in the order of their priority, then of their submission.
+8. Of the tasks under one limit no more have authority at once than it allows.
 
 An attempt has authority from its hand-out until it ends, or until its lease has run out without a renewal. After that it may
 get it back (`renewed`) only while nobody else got the task or the application.
@@ -39,6 +40,7 @@ class Event:
     lease: float = math.inf
     outcome: str = ""
     actor: str = ""
+    limits: tuple[str, ...] = ()
 
 
 @dataclass
@@ -63,17 +65,19 @@ class _Task:
     wishes: set[str] = field(default_factory=set)
     losses: int = 0
     begun: bool = False
+    limits: tuple[str, ...] = ()
 
 
 class Checker:
     """Reads events in order and collects what contradicts the promises.
 
     `most_losses` is how many lost attempts end a task. `in_order` is for histories that hold every hand-out at its time: who
-    gets an answer late, after it was lost on the way, sees them in another order.
+    gets an answer late, after it was lost on the way, sees them in another order. `limits`: how many tasks under each may run.
     """
 
-    def __init__(self, *, most_losses: int = 6, in_order: bool = True) -> None:
+    def __init__(self, *, most_losses: int = 6, in_order: bool = True, limits: Mapping[str, int] | None = None) -> None:
         self._in_order = in_order
+        self._limits = limits or {}
         self.violations: list[str] = []
         self._most_losses = most_losses
         self._tasks: dict[str, _Task] = {}
@@ -104,7 +108,7 @@ class Checker:
         if event.task in self._tasks:
             self._violate(event, "twice")
             return
-        self._tasks[event.task] = _Task(event.key, (event.rank, len(self._tasks)))
+        self._tasks[event.task] = _Task(event.key, (event.rank, len(self._tasks)), limits=event.limits)
 
     def _handed_out(self, event: Event) -> None:
         task = self._tasks[event.task]
@@ -115,6 +119,7 @@ class Checker:
         if fences and event.fence <= max(fences):
             self._violate(event, f"fence {event.fence} after {max(fences)}")
         self._check_alone(event, task.key)
+        self._check_limits(event, task)
         if not task.begun and self._in_order:
             self._check_order(event, task)
         task.begun = True
@@ -126,6 +131,16 @@ class Checker:
             if other_id != event.attempt and other.key == key and other.has_authority(event.at):
                 what = "another attempt" if other.task == event.task else f"task {other.task}"
                 self._violate(event, f"while {what} ({other_id}) has authority for {key}")
+
+    def _check_limits(self, event: Event, task: _Task) -> None:
+        for limit in set(task.limits) & self._limits.keys():
+            others = [
+                other_id
+                for other_id, other in self._attempts.items()
+                if other_id != event.attempt and limit in self._tasks[other.task].limits and other.has_authority(event.at)
+            ]
+            if len(others) >= self._limits[limit]:
+                self._violate(event, f"while {', '.join(others)} use all of {limit} ({self._limits[limit]})")
 
     def _check_order(self, event: Event, task: _Task) -> None:
         for other_id, other in self._tasks.items():
@@ -141,6 +156,7 @@ class Checker:
             self._violate(event, "though the task was handed out again")
         if not attempt.has_authority(event.at):
             self._check_alone(event, attempt.key)
+            self._check_limits(event, self._tasks[event.task])
         attempt.ended = False
         attempt.until = event.at + event.lease
 
@@ -175,7 +191,7 @@ class Checker:
         explained = event.outcome in task.outcomes or WISHES.get(event.outcome) in task.wishes
         if not explained and event.outcome == "failed":
             explained = task.losses >= self._most_losses
-        if not explained and event.outcome in ("cancelled", "superseded", "timed_out"):
+        if not explained and event.outcome in ("cancelled", "superseded", "timed_out", "refused"):
             explained = not any(self._attempts[attempt].has_authority(event.at) for attempt in task.attempts)  # it was queued
         if not explained:
             self._violate(event, f"as {event.outcome}, which nobody reported or wished")
@@ -191,7 +207,8 @@ def from_audit(rows: Sequence[Mapping[str, Any]]) -> list[Event]:
         match row["operation"]:
             case "submitted":
                 key = f"{detail['application']}@{detail['cluster']}"
-                events.append(_event(row, "submitted", key=key, rank=detail.get("rank", 0.0)))
+                limits = (f"environment/{detail.get('environment', '')}", f"key/{detail.get('concurrencyKey', '')}")
+                events.append(_event(row, "submitted", key=key, rank=detail.get("rank", 0.0), limits=limits))
             case "handed_out":
                 events.append(_event(row, "handed_out", fence=detail["fence"]))
             case "revived":

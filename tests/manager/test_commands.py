@@ -236,3 +236,17 @@ async def test_the_manager_as_a_program(tmp_path: Path) -> None:
     assert code == 0
     assert b"manager.stopped" in rest
     assert stat.S_IMODE((tmp_path / "state" / "admin-token").stat().st_mode) == 0o600
+
+
+async def test_limits_from_set_to_removed(terminal: Terminal, manager: Manager) -> None:
+    """An operator sets a limit, sees what runs under it, and takes it away; a kind that has none is wrong usage."""
+    assert (await terminal.run("limits", "list")).out == "no limit is set\n"
+    told = await terminal.run("limits", "set", "environment", "prod", "1")
+    assert (told.code, told.out) == (0, "environment prod: at most 1 at once, 0 running\n")
+
+    listed = await terminal.run("limits", "list", "-o", "json")
+
+    assert [(each["name"], each["maxParallel"]) for each in listed.document["items"]] == [("prod", 1)]
+    assert "environment prod has no limit any more" in (await terminal.run("limits", "remove", "environment", "prod")).out
+    assert (await terminal.run("limits", "remove", "environment", "prod")).code == 2
+    assert (await terminal.run("limits", "set", "planet", "x", "1")).code == 2

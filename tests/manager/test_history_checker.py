@@ -8,9 +8,9 @@ import pytest
 from tests.manager.history import Checker, Event
 
 GOOD: tuple[Event, ...] = (
-    Event(0.0, "submitted", "t1", key="a@c", rank=0.0),
+    Event(0.0, "submitted", "t1", key="a@c", rank=0.0, limits=("environment/prod",)),
     Event(1.0, "submitted", "t2", key="a@c", rank=1.0),
-    Event(2.0, "submitted", "t3", key="b@c", rank=2.0),
+    Event(2.0, "submitted", "t3", key="b@c", rank=2.0, limits=("key/db",)),
     Event(3.0, "handed_out", "t1", "t1-1", fence=1, lease=10.0),
     Event(3.0, "handed_out", "t3", "t3-1", fence=1, lease=10.0),
     Event(8.0, "renewed", "t1", "t1-1", lease=10.0),
@@ -54,7 +54,7 @@ def _remove(*indexes: int) -> Mutation:
 
 
 def _check(events: Sequence[Event]) -> list[str]:
-    return Checker().read(events).expect_all_final().violations
+    return Checker(limits={"key/db": 1, "environment/prod": 1}).read(events).expect_all_final().violations
 
 
 def test_a_good_history_passes() -> None:
@@ -81,6 +81,7 @@ def test_a_good_history_passes() -> None:
             "while task t1 (t1-1) has authority for a@c",
             id="two tasks of one application",
         ),
+        pytest.param(_change(0, limits=("key/db",)), "while t1-1 use all of key/db (1)", id="two tasks under a limit of one"),
         pytest.param(_remove(10), "while another attempt (t2-1) has authority", id="hand-out of what was not released"),
         pytest.param(_remove(16, 17), "task t3 is lost: it never became final", id="lost task"),
         pytest.param(_remove(7), "as succeeded, which nobody reported or wished", id="final state out of nothing"),

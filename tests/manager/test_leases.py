@@ -137,7 +137,9 @@ async def test_waits_between_attempts_grow_and_end(operator: Operator, delegate:
 
     shown = await operator.task(task_id)
     assert (shown["state"], shown["outcome"]) == ("finished", "failed")
-    assert shown["message"].startswith("quarantined: given up after 6 attempts that lost their delegate; the last one: delegate d-1 was not heard of")
+    told = "quarantined: given up after 6 attempts that lost their delegate; the last one: delegate d-1 was not heard of"
+    assert shown["message"].startswith(told)
+    assert shown["quarantined"]
     assert await delegate.verdict(task) == "lost"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -23,15 +24,18 @@ from hypothesis.stateful import (
     invariant,
     multiple,
     rule,
+    run_state_machine_as_test,
 )
 
+from delegate.manager.concurrency import LimitKind
 from delegate.manager.effects import Effects
 from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.asking import ask
 from delegate.manager.store.database import Database
-from delegate.manager.store.engines import SqliteEngine
+from delegate.manager.store.engines import Engine, SqliteEngine, open_engine
 from delegate.manager.store.handouts import give_back
 from delegate.manager.store.heartbeats import beat
+from delegate.manager.store.limiting import set_limit
 from delegate.manager.store.reading import show_task
 from delegate.manager.store.results import accept_results
 from delegate.manager.store.sessions import enrol, open_session
@@ -48,12 +52,14 @@ from tests.manager.clocks import FakeClock
 from tests.manager.databases import empty_sqlite
 from tests.manager.delegates import make_result, new_request_id
 from tests.manager.history import Checker, Event, from_audit
+from tests.manager.postgres import PostgresServer
 
 T = TypeVar("T")
 LEASE = 45.0
 KEY = b"k" * 32
 RHYTHM = Rhythm(lease_seconds=LEASE, heartbeat_seconds=10.0, requeues=3, requeue_base_seconds=1.0, verdict_grace_seconds=20.0)
 APPLICATIONS = ("cart", "checkout", "search")
+LIMITS = {"environment/prod": 1, "key/db": 1}
 
 
 MOSTLY = st.sampled_from([True, True, True, False])
@@ -84,8 +90,7 @@ class Queue(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         self.clock = FakeClock(1_000_000.0)
         self.runner = asyncio.Runner()
-        (Path(self.directory.name) / "queue.db").write_bytes(empty_sqlite())
-        self.engine = SqliteEngine(Path(self.directory.name) / "queue.db")
+        self.engine = self.open_engine()
         self.database = Database(self.engine, clock=self.clock, rhythm=RHYTHM, limits=Limits(), on_commit=self._commit)
         self.writer = self.runner.get_loop().create_task(self.database.run())
         self.processes: list[Process] = []
@@ -94,6 +99,10 @@ class Queue(RuleBasedStateMachine):
         self.final: dict[str, str] = {}
         self.wishes: set[tuple[str, str]] = set()
         self.finished_effects = 0
+
+    def open_engine(self) -> Engine:
+        (Path(self.directory.name) / "queue.db").write_bytes(empty_sqlite())
+        return SqliteEngine(Path(self.directory.name) / "queue.db")
 
     def _commit(self, effects: Effects) -> None:
         self.finished_effects += len(effects.finished)
@@ -113,6 +122,7 @@ class Queue(RuleBasedStateMachine):
             enrolled = self.write(lambda tx, request=request: enrol(tx, secret, request))  # type: ignore[misc]
             self.processes.append(Process(enrolled.delegate_id, f"d-{number}"))
             self._open(self.processes[-1], ())
+        self.write(lambda tx: set_limit(tx, LimitKind.ENVIRONMENT, "prod", 1, "test"))
 
     def _open(self, process: Process, reports: tuple[AttemptReport, ...]) -> dict[str, str]:
         request = SessionRequest(
@@ -133,13 +143,17 @@ class Queue(RuleBasedStateMachine):
         priority=st.integers(-1, 1),
         supersedes=st.sampled_from([False, False, False, True]),
         timeout=st.sampled_from(["2m", "15m", "24h"]),
+        place=st.sampled_from([("", ""), ("prod", ""), ("", "db"), ("prod", "db")]),
     )
-    def submit(self, application: str, priority: int, supersedes: bool, timeout: str) -> str:
+    def submit(self, application: str, priority: int, supersedes: bool, timeout: str, place: tuple[str, str]) -> str:
         """A new task."""
-        return self.submit_one(application, priority, supersedes, timeout)
+        return self.submit_one(application, priority, supersedes, timeout, place)
 
-    def submit_one(self, application: str, priority: int, supersedes: bool = False, timeout: str = "24h") -> str:
+    def submit_one(
+        self, application: str, priority: int, supersedes: bool = False, timeout: str = "24h", place: tuple[str, str] = ("", "")
+    ) -> str:
         """Its id."""
+        environment, concurrency_key = place
         document = {
             "kind": "sync",
             "application": application,
@@ -147,11 +161,13 @@ class Queue(RuleBasedStateMachine):
             "priority": priority,
             "supersedes": supersedes,
             "timeout": timeout,
+            "environment": environment,
+            "concurrencyKey": concurrency_key,
         }
         task_id = self.write(lambda tx: submit_task(tx, Submission(task=read_task(document), submitter="somebody")))
         self.submitted[task_id] = application
         rank = self.clock.now - priority * RHYTHM.ageing_seconds
-        self.note("submitted", task_id, key=application, rank=rank)
+        self.note("submitted", task_id, key=application, rank=rank, limits=(f"environment/{environment}", f"key/{concurrency_key}"))
         self._observe()
         return task_id
 
@@ -324,8 +340,8 @@ class Queue(RuleBasedStateMachine):
         counts = self.write(
             lambda tx: tx.rows(
                 sa.text(
-                    "SELECT lock_key, sum(state = 'running') AS running, sum(eligible) AS eligible, sum(state = 'queued') AS queued"
-                    " FROM tasks GROUP BY lock_key"
+                    "SELECT lock_key, count(*) FILTER (WHERE state = 'running') AS running, count(*) FILTER (WHERE eligible) AS eligible,"
+                    " count(*) FILTER (WHERE state = 'queued') AS queued FROM tasks GROUP BY lock_key"
                 )
             )
         )
@@ -375,11 +391,11 @@ class Queue(RuleBasedStateMachine):
         return tasks
 
     def _judge(self) -> None:
-        observed = Checker(most_losses=0, in_order=False).read(self.seen).expect_all_final().violations
+        observed = Checker(most_losses=0, in_order=False, limits=LIMITS).read(self.seen).expect_all_final().violations
         assert not observed, observed
         rows = self.write(lambda tx: tx.rows(sa.select(history).where(history.c.task_id != "").order_by(history.c.id)))
         audit = [row._asdict() | {"detail": msgspec.json.decode(row.detail)} for row in rows]
-        told = Checker(most_losses=RHYTHM.requeues + 1).read(from_audit(audit)).expect_all_final().violations
+        told = Checker(most_losses=RHYTHM.requeues + 1, limits=LIMITS).read(from_audit(audit)).expect_all_final().violations
         assert not told, told
         assert {row["task_id"]: row["detail"]["outcome"] for row in audit if row["operation"] == "finished"} == self.final
         assert self.finished_effects == len(self.final)
@@ -387,3 +403,14 @@ class Queue(RuleBasedStateMachine):
 
 TestQueue = Queue.TestCase
 TestQueue.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.timeout(120)
+def test_the_same_queue_on_postgresql(postgres: PostgresServer) -> None:
+    """The same rules, promises and checker on the other dialect."""
+
+    class PostgresQueue(Queue):
+        def open_engine(self) -> Engine:
+            return open_engine(postgres.create_database())
+
+    run_state_machine_as_test(PostgresQueue, settings=settings(max_examples=8, stateful_step_count=25, deadline=None))

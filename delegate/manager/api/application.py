@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from delegate.manager.api import blobs, certificates, clusters, control, dead_letters, delegates, enrolment, tasks, tokens, work
+from delegate.manager.api import blobs, certificates, clusters, control, dead_letters, delegates, enrolment, limits, tasks, tokens, work
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, Services
 from delegate.manager.api.middleware import PageFault, middleware
 from delegate.manager.api.openapi import describe_api
@@ -13,6 +13,7 @@ from delegate.model.resources import JsonObject
 
 OPERATIONS: tuple[Operation, ...] = (
     *tasks.OPERATIONS,
+    *limits.OPERATIONS,
     *tokens.OPERATIONS,
     *delegates.OPERATIONS,
     *certificates.OPERATIONS,

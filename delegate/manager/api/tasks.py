@@ -9,7 +9,7 @@ from delegate.manager.store import reading
 from delegate.manager.store.reading import TaskFilter
 from delegate.manager.store.submissions import Submission, cancel_task, retry_task, submit_task
 from delegate.manager.store.transactions import Transaction
-from delegate.manager.views import CancelView, EventList, HistoryList, TaskList, TaskView
+from delegate.manager.views import CancelView, EventList, HistoryList, TaskList, TaskView, WhyView
 from delegate.model.tasks import Task, TaskKind, read_task
 
 TASKS = "/api/v1/tasks"
@@ -66,6 +66,11 @@ async def list_tasks(call: Call[Nothing, TaskFilter]) -> TaskList:
 async def show(call: Call[Nothing, Nothing]) -> TaskView:
     """One task with its attempts, its result, and why it is queued."""
     return await call.services.database.read(lambda tx: reading.show_task(tx, call.path["task"]))
+
+
+async def why(call: Call[Nothing, Nothing]) -> WhyView:
+    """Why a task is queued, in one sentence."""
+    return await call.services.database.read(lambda tx: reading.explain_task(tx, call.path["task"]))
 
 
 async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
@@ -135,6 +140,17 @@ OPERATIONS = (
         access=Access.ADMIN,
         handler=show,
         answer=TaskView,
+        refusals=(404,),
+        tag="tasks",
+    ),
+    Operation(
+        method="GET",
+        path=TASKS + "/{task}/why",
+        name="explainTask",
+        summary="Says why a task is queued",
+        access=Access.ADMIN,
+        handler=why,
+        answer=WhyView,
         refusals=(404,),
         tag="tasks",
     ),

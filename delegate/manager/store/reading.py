@@ -8,12 +8,14 @@ import sqlalchemy as sa
 from delegate.manager.attempts import AttemptState, TaskState
 from delegate.manager.clocks import to_rfc3339
 from delegate.manager.errors import InvalidError, NotFoundError
-from delegate.manager.explanations import Candidate, WaitingTask, explain_waiting
+from delegate.manager.explanations import Candidate, WaitingTask, explain_unroutable, explain_waiting
 from delegate.manager.scopes import scoped_kinds
 from delegate.manager.selectors import read_labels
 from delegate.manager.store.events import list_events
+from delegate.manager.store.handouts import SUSPECT
 from delegate.manager.store.heartbeats import Facts
 from delegate.manager.store.histories import list_history
+from delegate.manager.store.limiting import find_holders
 from delegate.manager.store.sessions import alternates
 from delegate.manager.store.tables import attempts, clusters, delegates, results, selectors, tasks, tokens
 from delegate.manager.store.transactions import Row, Transaction
@@ -29,6 +31,7 @@ from delegate.manager.views import (
     TaskSummary,
     TaskView,
     TokenView,
+    WhyView,
 )
 from delegate.model.resources import JsonObject
 
@@ -77,9 +80,34 @@ _AHEAD = (
     .order_by(_other.c.state.desc(), _other.c.rank, _other.c.sequence)
     .limit(1)
 )
+_UNHANDED = (sa.text("tasks.state = 'queued'"), tasks.c.begun == 0, tasks.c.created_at <= sa.bindparam("since"))
+_UNHANDED_SORTS = (
+    sa.select(tasks.c.kind, tasks.c.selector_id, tasks.c.destination, tasks.c.cluster_uid, selectors.c.labels)
+    .join(selectors, selectors.c.id == tasks.c.selector_id)
+    .where(*_UNHANDED)
+    .distinct()
+)
+_UNHANDED_IDS = (
+    sa.select(tasks.c.id)
+    .where(
+        *_UNHANDED,
+        tasks.c.kind == sa.bindparam("of_kind"),
+        tasks.c.selector_id == sa.bindparam("selector"),
+        tasks.c.destination == sa.bindparam("name"),
+        sa.func.coalesce(tasks.c.cluster_uid, "?") == sa.bindparam("cluster"),
+    )
+    .order_by(tasks.c.sequence)
+    .limit(500)
+)
+_ROUTABLE_SECONDS = 60.0
 _RANK = sa.select(tasks.c.rank).where(tasks.c.id == sa.bindparam("id"))
 _RUNNING = (
-    sa.select(attempts.c.delegate_id, sa.func.count().label("number"))
+    sa.select(
+        attempts.c.delegate_id,
+        sa.func.count().label("number"),
+        sa.func.count().filter(tasks.c.requeues >= SUSPECT).label("suspects"),
+    )
+    .join(tasks, tasks.c.id == attempts.c.task_id)
     .where(sa.text("attempts.state = 'active'"))
     .group_by(attempts.c.delegate_id)
 )
@@ -197,6 +225,8 @@ def _summary(row: Row) -> TaskSummary:
         finished_at=to_rfc3339(row.finished_at),
         retry_of=row.retry_of or "",
         superseded_by=row.superseded_by or "",
+        concurrency_key=row.concurrency_key,
+        quarantined=bool(row.quarantined),
     )
 
 
@@ -225,6 +255,38 @@ def explain_tasks(transaction: Transaction, ids: Sequence[str]) -> dict[str, str
     return {row.id: _why(transaction, row, candidates) for row in rows if row.state == TaskState.QUEUED}
 
 
+def explain_task(transaction: Transaction, task_id: str) -> WhyView:
+    """Why one task is queued. Raises NotFoundError."""
+    row = _find(transaction, task_id)
+    why = _why(transaction, row, _candidates(transaction)) if row.state == TaskState.QUEUED else ""
+    return WhyView(id=row.id, state=row.state, why=why)
+
+
+def find_unroutable(transaction: Transaction) -> dict[str, str]:
+    """Tasks that nobody was handed yet and that no connected delegate could take, with the reason. Not those of the last seconds."""
+    since = transaction.now - min(_ROUTABLE_SECONDS, transaction.rhythm.unroutable_seconds)
+    sorts = transaction.rows(_UNHANDED_SORTS, since=since)
+    candidates = _candidates(transaction) if sorts else []
+    found: dict[str, str] = {}
+    for sort in sorts:
+        reason = explain_unroutable(
+            WaitingTask(
+                kind=sort.kind,
+                application="",
+                selector=read_labels(sort.labels),
+                destination=sort.destination,
+                cluster_uid=sort.cluster_uid,
+                ready_at=0.0,
+            ),
+            candidates,
+        )
+        if reason:
+            cluster = "?" if sort.cluster_uid is None else sort.cluster_uid
+            of_sort = {"of_kind": sort.kind, "selector": sort.selector_id, "name": sort.destination, "cluster": cluster}
+            found |= {row.id: reason for row in transaction.rows(_UNHANDED_IDS, since=since, **of_sort)}
+    return found
+
+
 def _why(transaction: Transaction, row: Row, candidates: list[Candidate]) -> str:
     ahead = None
     if row.lock_key is not None:
@@ -241,12 +303,14 @@ def _why(transaction: Transaction, row: Row, candidates: list[Candidate]) -> str
         message=row.message,
         ahead=ahead.id if ahead is not None else "",
         ahead_runs=ahead is not None and ahead.state == TaskState.RUNNING,
+        held_back=find_holders(transaction, row) if row.cluster_uid is not None else None,
+        alone=row.requeues >= SUSPECT,
     )
     return explain_waiting(task, candidates, transaction.now)
 
 
 def _candidates(transaction: Transaction) -> list[Candidate]:
-    running = {row.delegate_id: int(row.number) for row in transaction.rows(_RUNNING)}
+    running = {row.delegate_id: row for row in transaction.rows(_RUNNING)}
     reached = _clusters_by_delegate(transaction)
     return [
         Candidate(
@@ -258,7 +322,8 @@ def _candidates(transaction: Transaction) -> list[Candidate]:
             scoped=frozenset(scoped_kinds(row.scopes.split(","))),
             clusters=reached.get(row.id, {}),
             capacity=row.capacity,
-            running=running.get(row.id, 0),
+            running=int(running[row.id].number) if row.id in running else 0,
+            suspects=int(running[row.id].suspects) if row.id in running else 0,
         )
         for row in transaction.rows(_DELEGATES)
         if row.revoked_at is None

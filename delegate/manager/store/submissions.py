@@ -206,6 +206,16 @@ def cancel_task(transaction: Transaction, task_id: str, actor: str, reason: str)
     return "cancel_requested"
 
 
+def refuse_unroutable(transaction: Transaction, reasons: dict[str, str]) -> int:
+    """Ends tasks that nobody could be handed, unless somebody was meanwhile. How many."""
+    hold_tasks(transaction, reasons)
+    rows = [row for task_id in reasons if (row := transaction.row(_TASK, id=task_id)) is not None]
+    waiting = [row for row in rows if row.state == TaskState.QUEUED and row.begun == 0]
+    finish_tasks(transaction, [Ending(row.id, row.kind, "refused", f"unroutable: {reasons[row.id]}") for row in waiting])
+    promote(transaction, [row.id for row in waiting])
+    return len(waiting)
+
+
 def retry_task(transaction: Transaction, task_id: str, task: Task, submitter: str, key: str) -> str:
     """A new task with the document of a finished one, which it names. Raises ConflictError while that one is not finished."""
     old = _find(transaction, task_id)

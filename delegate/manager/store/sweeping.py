@@ -7,6 +7,7 @@ from delegate.manager.store.flows import find_ready
 from delegate.manager.store.losses import enforce_deadlines, expire_leases
 from delegate.manager.store.tables import commands, credentials, delegates, tasks
 from delegate.manager.store.transactions import Transaction
+
 __all__ = ["Counts", "count", "end_what_is_over", "find_commanded", "find_ready", "forget_stale"]
 _COUNT_TASKS = sa.select(tasks.c.state, sa.func.count()).where(sa.text("tasks.state IN ('queued', 'running')")).group_by(tasks.c.state)
 _COUNT_DELEGATES = sa.select(
