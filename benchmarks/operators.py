@@ -1,6 +1,7 @@
 """An operator of the manager under measurement, and the pair of manager and settings that delegates are started with."""
 
 import re
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from benchmarks.errors import BrokenRunError
 from delegate.model.resources import JsonObject
 
 _FINISHED = re.compile(rb'^delegate_manager_tasks_finished_total\{[^}]*outcome="(\w+)"[^}]*\} ([0-9.e+]+)', re.MULTILINE)
+_ANSWERS = re.compile(rb'^delegate_manager_requests_total\{[^}]*code="(\d+)"[^}]*route="/api/delegate/[^}]*\} ([0-9.e+]+)', re.MULTILINE)
 _READY_SECONDS = 60.0
 
 
@@ -45,6 +47,13 @@ class Operator:
         items = (await self._get("/api/v1/delegates"))["items"]
         return sum(each["connection"] == "Connected" for each in items)
 
+    async def answers(self) -> tuple[int, int]:
+        """Calls of delegates that the manager has answered: all, and those that were no success."""
+        async with self._session.get(self.url + "/metrics") as response:
+            text = await response.read()
+        counts = [(code, int(float(count))) for code, count in _ANSWERS.findall(text)]
+        return sum(count for _, count in counts), sum(count for code, count in counts if not code.startswith(b"2"))
+
     async def finished(self) -> dict[str, int]:
         """Tasks that have ended, by outcome."""
         async with self._session.get(self.url + "/metrics") as response:
@@ -69,14 +78,21 @@ async def _decoded(response: aiohttp.ClientResponse) -> JsonObject:
 
 
 @asynccontextmanager
-async def managing(directory: Path) -> AsyncIterator[tuple[Operator, processes.Child]]:
-    """A manager in a process of its own, on SQLite in the directory, and its operator."""
+async def managing(directory: Path, *, secured: bool = False) -> AsyncIterator[tuple[Operator, processes.Child]]:
+    """A manager in a process of its own, on SQLite in the directory, and its operator; `secured`: it speaks TLS, and gives certificates."""
     state = directory / "manager"
-    async with processes.running(["-m", "benchmarks.standins", "manager", str(state)], log=directory / "manager.log") as child:
+    name = "secured" if secured else "manager"
+    async with processes.running(["-m", "benchmarks.standins", name, str(state)], log=directory / "manager.log") as child:
         ready, _ = await child.hear("ready", within=_READY_SECONDS)
         token = (state / "admin-token").read_text().strip()
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        tls = ssl.create_default_context(cafile=authorities_of(directory)) if secured else True
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls)) as session:
             yield Operator(session, str(ready["url"]), token), child
+
+
+def authorities_of(directory: Path) -> Path:
+    """Whom to believe that they are the secured manager of this directory."""
+    return directory / "manager" / "authorities.pem"
 
 
 def delegate_settings(directory: Path, operator: Operator, token: str, *, capacity: int = 16, kubeconfig: str = "") -> dict[str, str]:

@@ -1,8 +1,9 @@
 """The other ends that benchmarks start as processes of their own: `python -m benchmarks.standins NAME ARGUMENT`.
 
 Each says `{"event": "ready", ...}` on standard output once it is there, and ends with SIGTERM or with its standard input, so
-that none outlives the benchmark. `simulator` and `manager` are the project's own; `posts` is the raw limit of the queue;
-`delegate` is a delegate whose tasks do nothing; `waiting` is an HTTP client that made one call and has nothing to do.
+that none outlives the benchmark. `simulator` and `manager` are the project's own, `secured` is a manager that speaks TLS by itself;
+`posts` is the raw limit of the queue; `delegate` is a delegate whose tasks do nothing, `fleet` several of them in one process; `waiting`
+is an HTTP client that made one call and has nothing to do.
 """
 
 import asyncio
@@ -53,6 +54,33 @@ async def manager(state_dir: str, stops: StopRequests) -> None:
             await stops.wait()
 
 
+async def secured(state_dir: str, stops: StopRequests) -> None:
+    """A manager on SQLite in the directory given, with TLS of its own authority and frequent heartbeats."""
+    from delegate.foundation.settings.sections import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from delegate.foundation.telemetry import logs  # noqa: PLC0415
+    from delegate.manager.service import Manager  # noqa: PLC0415
+    from delegate.manager.settings import Rhythm  # noqa: PLC0415
+
+    with logs.configure(Logging(level=LogLevel.WARNING, format=LogFormat.JSON)):
+        async with Manager(state_dir=Path(state_dir), tls_self=True, rhythm=Rhythm(heartbeat_seconds=0.5)) as running:
+            say("ready", url=running.url)
+            await stops.wait()
+
+
+async def fleet(directory: str, stops: StopRequests) -> None:
+    """Delegates by the environment's settings."""
+    from benchmarks.fleets import run_fleet  # noqa: PLC0415
+    from delegate.foundation.settings.sections import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from delegate.foundation.telemetry import logs  # noqa: PLC0415
+
+    def began(application: str) -> None:
+        if application.startswith(TIMED):
+            say("began", application=application, at=time.monotonic())
+
+    with logs.configure(Logging(level=LogLevel.WARNING, format=LogFormat.JSON)):
+        await run_fleet(Path(directory), stops, lambda event, status: say(event, **msgspec.to_builtins(status)), began)
+
+
 async def delegate(state_dir: str, stops: StopRequests) -> None:
     """A delegate by the environment's settings; only its engine is none."""
     from benchmarks.idling import IdleEngine  # noqa: PLC0415
@@ -100,7 +128,7 @@ async def waiting(url: str, stops: StopRequests) -> None:
 
 
 CHILDREN: dict[str, Callable[[str, StopRequests], Awaitable[None]]] = {
-    each.__name__: each for each in (simulator, manager, delegate, posts, waiting)
+    each.__name__: each for each in (simulator, manager, secured, delegate, fleet, posts, waiting)
 }
 
 
