@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from delegate.foundation.expressions.errors import EvaluationError, InvalidExpressionError
+from delegate.foundation.expressions.programs import Bindings, compile_expression
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.admission.webhooks import GROUP, namespace_matches, rule_matches
-from delegate.simulator.expressions import EvaluationError, UnknownExpressionError, evaluate
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry, labels_of
 from delegate.simulator.selectors import of_label_selector
+from delegate.simulator.validation.rules import message_of
 
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 
@@ -94,37 +96,25 @@ def _failures(policy: JsonObject, variables: dict[str, Any]) -> list[tuple[str, 
     """Reason and message of each validation that doesn't hold. Expressions that aren't known here are passed over."""
     failing = policy.get("failurePolicy", "Fail") == "Fail"
     named: dict[str, Any] = {}
-    scope = {**variables, "variables": named}
     try:
         for item in policy.get("variables") or ():
-            named[item["name"]] = evaluate(item["expression"], scope)
-        if not all(evaluate(item["expression"], scope) is True for item in policy.get("matchConditions") or ()):
+            named[item["name"]] = compile_expression(item["expression"]).evaluate({**variables, "variables": named})
+        bindings = Bindings({**variables, "variables": named})
+        if not all(compile_expression(item["expression"]).evaluate(bindings) is True for item in policy.get("matchConditions") or ()):
             return []
-    except UnknownExpressionError:
+    except InvalidExpressionError:
         return []
     except EvaluationError as error:
         return [("Invalid", str(error))] if failing else []
     found = []
     for item in policy.get("validations") or ():
-        reason = item.get("reason", "Invalid")
+        reason, text = item.get("reason", "Invalid"), item["expression"]
         try:
-            if evaluate(item["expression"], scope) is not True:
-                found.append((reason, _message(item, scope)))
-        except UnknownExpressionError:
+            if compile_expression(text).evaluate(bindings) is not True:
+                found.append((reason, message_of(item, bindings) or f"failed expression: {text.strip()}"))
+        except InvalidExpressionError:
             continue
         except EvaluationError as error:
             if failing:
-                found.append((reason, f"expression '{item['expression']}' resulted in error: {error}"))
+                found.append((reason, f"expression '{text}' resulted in error: {error}"))
     return found
-
-
-def _message(item: JsonObject, scope: dict[str, Any]) -> str:
-    if item.get("messageExpression"):
-        try:
-            made = evaluate(item["messageExpression"], scope)
-        except (UnknownExpressionError, EvaluationError):
-            made = None
-        if isinstance(made, str) and made.strip():
-            return made
-    message: str = item.get("message") or f"failed expression: {item['expression'].strip()}"
-    return message

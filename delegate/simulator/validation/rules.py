@@ -1,10 +1,14 @@
-"""The `x-kubernetes-validations` of custom kinds, as far as their expressions are known here (KEP-2876)."""
+"""The `x-kubernetes-validations` of custom kinds, as far as their expressions are known here (KEP-2876).
+
+Expressions that aren't known (`delegate.foundation.expressions` says which) are passed over.
+"""
 
 from typing import Any
 
+from delegate.foundation.expressions.errors import EvaluationError, InvalidExpressionError
+from delegate.foundation.expressions.programs import Bindings, compile_expression
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
-from delegate.simulator.expressions import EvaluationError, UnknownExpressionError, evaluate
 from delegate.simulator.statuses import Cause
 
 RULES = "x-kubernetes-validations"
@@ -61,28 +65,30 @@ def _rule(rule: JsonObject, value: Any, old: Any, schema: JsonObject, path: str)
     text = rule.get("rule", "")
     if "oldSelf" in text and old is _MISSING:
         return []
-    scope = {"self": value, "oldSelf": None if old is _MISSING else old}
     try:
-        holds = evaluate(text, scope)
-    except UnknownExpressionError:
+        bindings = Bindings({"self": value, "oldSelf": None if old is _MISSING else old})
+        holds = compile_expression(text).evaluate(bindings)
+    except InvalidExpressionError:
         return []
     except EvaluationError as error:
         return [statuses.invalid_value(path, value, f"rule evaluation error: {error}: evaluating rule: {text}")]
     if holds is True:
         return []
     where = path + rule["fieldPath"] if rule.get("fieldPath") else path
-    return [_cause(rule, where.lstrip("."), _shown(value), _message(rule, scope))]
+    message = message_of(rule, bindings) or f"failed rule: {text.strip()}"
+    return [_cause(rule, where.lstrip("."), _shown(value), message)]
 
 
-def _message(rule: JsonObject, scope: dict[str, Any]) -> str:
+def message_of(rule: JsonObject, bindings: Bindings) -> str:
+    """What a rule says for itself, by an expression or as it stands; empty where it says nothing."""
     if rule.get("messageExpression"):
         try:
-            made = evaluate(rule["messageExpression"], scope)
-        except (UnknownExpressionError, EvaluationError):
+            made = compile_expression(rule["messageExpression"]).evaluate(bindings)
+        except (InvalidExpressionError, EvaluationError):
             made = None
         if isinstance(made, str) and made.strip():
             return made
-    message: str = rule.get("message") or f"failed rule: {rule['rule'].strip()}"
+    message: str = rule.get("message") or ""
     return message
 
 
