@@ -15,6 +15,7 @@ from delegate.foundation.settings.sections import (
     Pool,
     Probes,
     Retry,
+    Rules,
     Sources,
     Workspace,
 )
@@ -30,6 +31,7 @@ class DelegateSettings:
     retry: Retry
     cluster: Cluster
     sources: Sources
+    rules: Rules
     dead_letters: DeadLetters
     probes: Probes
     logging: Logging
@@ -64,6 +66,7 @@ class LocalSettings:
     workspace: Workspace
     cluster: Cluster
     sources: Sources
+    rules: Rules
     retry: Retry
     logging: LocalLogging
     network: Network

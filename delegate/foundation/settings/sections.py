@@ -259,6 +259,24 @@ class Sources:
 
 
 @section
+class Rules:
+    """What operators decide beyond the tasks: what may be written, and what is healthy. Both files are read again when they change."""
+
+    policies: Path | None = setting(
+        "DELEGATE_POLICIES",
+        EXISTING_PATH,
+        "Policies between plan and apply (YAML, see docs/policies.md); without, the shipped ones hold as they are.",
+        default=None,
+    )
+    health: Path | None = setting(
+        "DELEGATE_HEALTH_RULES",
+        EXISTING_PATH,
+        "Health rules for further kinds (YAML, see docs/health.md), before the shipped ones.",
+        default=None,
+    )
+
+
+@section
 class DeadLetters:
     """Where what can't be delivered or can't succeed is kept."""
 
