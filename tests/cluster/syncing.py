@@ -37,6 +37,7 @@ class Syncer:
     namespace: str
     application: str = "shop"
     sync_options: list[str] = field(default_factory=list)
+    spec: JsonObject = field(default_factory=dict)
     on_event: Callable[[str, JsonObject], None] = _told
 
     def write(self, objects: Iterable[JsonObject] | str, name: str = "set.yaml") -> None:
@@ -54,6 +55,7 @@ class Syncer:
             "spec": {
                 "source": {"path": str(self.directory)},
                 "syncPolicy": {"syncOptions": self.sync_options},
+                **self.spec,
             },
             "options": options,
         }

@@ -9,6 +9,7 @@ renewal came through for two thirds of its life: earlier than anybody else may t
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -191,6 +192,16 @@ async def hold_lease(
         raise error from error.__cause__
     finally:
         await lease.release()
+
+
+async def remove_lease(client: ApiClient, application: str, namespace: str) -> None:
+    """Takes away the Lease of an Application that is no more, unless somebody else holds it by now."""
+    body = await _look(client, application, namespace)
+    if body is None or read_lease(body).holder:
+        return
+    metadata = body["metadata"]
+    with contextlib.suppress(cluster_errors.NotFoundError, cluster_errors.ConflictError):
+        await client.delete(LEASE, namespace, metadata["name"], uid=metadata["uid"], resource_version=metadata["resourceVersion"])
 
 
 async def acquire_lease(

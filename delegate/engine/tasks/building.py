@@ -7,10 +7,12 @@ from pathlib import Path
 from delegate.engine.clusters.metering import OnRequest
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.clusters.transport import ProxyFor
+from delegate.engine.policies.gates import Gate
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.execution import Executor
+from delegate.engine.tasks.deleting import DeletionRun
+from delegate.engine.tasks.execution import Executor, Run
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.sync import SyncRun
@@ -27,8 +29,8 @@ class Engine:
         self._parts = parts
         self._executor = Executor(
             {
-                TaskKind.SYNC: lambda task, context: SyncRun(task, context, parts),
-                TaskKind.DIFF: lambda task, context: SyncRun(task, context, parts),
+                TaskKind.SYNC: lambda task, context: _sync_run(task, context, parts),
+                TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
             }
         )
 
@@ -50,6 +52,11 @@ class Engine:
         await self._parts.clusters.close()
 
 
+def _sync_run(task: Task, context: AttemptContext, parts: Parts) -> Run:
+    """To end an Application is a sync too: to nothing, and for good."""
+    return SyncRun(task, context, parts) if task.options.delete is None else DeletionRun(task, context, parts)
+
+
 def build_engine(
     *,
     cache_dir: Path,
@@ -60,12 +67,16 @@ def build_engine(
     environment: Mapping[str, str],
     on_request: OnRequest | None = None,
     proxy_for: ProxyFor | None = None,
+    policies: Path | None = None,
 ) -> Engine:
-    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run."""
+    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run.
+
+    Raises RuleFileError or PolicyFileError where the file of policies can't be meant.
+    """
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, environment=environment)
     queries = PathQueries(cache_dir / "queries")
-    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying, queries=queries))
+    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying, queries=queries, policies=Gate(policies)))
 
 
 def _keep_what_is_loaded() -> None:

@@ -10,6 +10,7 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
+from delegate.engine.policies.gates import Gate, Verdict
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.renders import Rendered
@@ -17,6 +18,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import DesiredSet, Rules, prepare_desired
 from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, PruneGuardError
+from delegate.engine.tasks.gating import PolicyCheck
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
 from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
@@ -49,6 +51,7 @@ class Parts(msgspec.Struct, frozen=True):
     retrying: Retrying
     queries: PathQueries
     lease_seconds: int = LEASE_SECONDS
+    policies: Gate = msgspec.field(default_factory=Gate)
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -63,11 +66,21 @@ class Ground(msgspec.Struct, frozen=True):
     leftovers: Leftovers
     creates_namespace: bool
     hook_faults: tuple[DelegateError, ...] = ()
+    verdict: Verdict = Verdict()
 
     def entries(self) -> tuple[InventoryEntry, ...]:
         """All that is wanted, with the uids of what exists."""
         uids = {finding.change.key: finding.change.uid for finding in self.findings}
         return tuple(msgspec.structs.replace(entry, uid=uids.get(entry.key, "")) for entry in self.desired.entries())
+
+
+def retrying_of(task: Task, parts: Parts) -> Retrying:
+    """How steps of a task are tried again: as it says itself, else as the process does."""
+    retry = task.retry
+    longest = parse_duration(retry.max_retry_duration) if retry.max_retry_duration else None
+    return parts.retrying.overridden(
+        max_attempts=retry.max_attempts, base_ms=retry.base_ms, max_ms=retry.max_ms, max_duration_seconds=longest
+    )
 
 
 class Preparation:
@@ -94,16 +107,16 @@ class Preparation:
             report.revision = ",".join(each.revision for each in revisions)
             self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            target = TaskTarget(self._task, self._parts.clusters, report.meter, self._retrying()).target()
+            target = TaskTarget(self._task, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)).target()
             rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
             report.notice(rendered.notices)
         with report.timed("plan"):
             cluster = await self._parts.clusters.open(self._task.destination)
             report.cluster = cluster.uid
-            return await self._look(cluster, rendered)
+            return await self._judge(await self._look(cluster, rendered))
 
     async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
-        client = cluster.client.viewed(meter=self._report.meter, policy=self._retrying())
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         desired = await self._desire(cluster, rendered)
         self._report.notice(desired.notices)
         creates = await self._check_namespace(cluster.name, client, desired)
@@ -129,6 +142,12 @@ class Preparation:
         leftovers = await find_leftovers(client, cluster.discovery, desired.applyset, stale, removal)
         return msgspec.structs.replace(ground, leftovers=leftovers)
 
+    async def _judge(self, ground: Ground) -> Ground:
+        desired, prunes = ground.desired, ground.leftovers.prunes if self._task.options.prune else ()
+        check = PolicyCheck(self._parts.policies, ground.client, ground.cluster.discovery, self._task, desired.namespace)
+        verdict = await check.judge((finding.change for finding in ground.findings), prunes, desired.hooks)
+        return msgspec.structs.replace(ground, verdict=verdict)
+
     def gate(self, ground: Ground) -> Plan:
         """The plan, or every reason why it must not be carried out."""
         prunes = ground.leftovers.prunes if self._task.options.prune else ()
@@ -141,8 +160,13 @@ class Preparation:
         self._report.planned((*plan.items, *plan.prunes))
         self._report.plan_hash = plan_hash(plan)
         self._report.notice(_notices(ground))
+        self._report.notice(ground.verdict.warnings)
+        if self._task.kind is TaskKind.DIFF:
+            self._report.notice(f"{error}; a sync would be refused" for error in ground.verdict.denials)
         faults = [finding.error for finding in ground.findings if finding.error is not None]
-        raise_all(_distinct([*faults, *ground.hook_faults]))
+        # A difference is shown also where it may not be made; the notices say so.
+        denials = () if self._task.kind is TaskKind.DIFF else ground.verdict.denials
+        raise_all(_distinct([*faults, *ground.hook_faults, *denials]))
         approved = self._task.approved_plan
         if approved and approved != self._report.plan_hash:
             raise PlanMismatchError(
@@ -208,13 +232,6 @@ class Preparation:
             f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
             hint="create it, add it to the set, or say syncOptions [CreateNamespace=true]",
             object=str(key),
-        )
-
-    def _retrying(self) -> Retrying:
-        retry = self._task.retry
-        longest = parse_duration(retry.max_retry_duration) if retry.max_retry_duration else None
-        return self._parts.retrying.overridden(
-            max_attempts=retry.max_attempts, base_ms=retry.base_ms, max_ms=retry.max_ms, max_duration_seconds=longest
         )
 
     def _left(self) -> float:

@@ -1,0 +1,203 @@
+"""The end of an Application: its objects go in mirrored order, or stay and belong to nobody; then what was kept of it goes.
+
+    Lease -> PreDelete hooks -> delete, wave by wave (or let go) -> PostDelete hooks -> releases -> inventory
+
+The source isn't asked: the inventory says what is owned, the last release which hooks there are. What could not be removed stays in the
+inventory, so the next attempt goes on from there.
+"""
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.discovery import Discovery
+from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
+from delegate.engine.records.inventories import InventoryStore, StoredInventory
+from delegate.engine.records.leases import WriteLease, hold_lease, remove_lease
+from delegate.engine.records.releases import ReleaseStore
+from delegate.engine.tasks.concurrency import for_each
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.desired import LOCAL_NAMESPACE
+from delegate.engine.tasks.errors import PlanMismatchError
+from delegate.engine.tasks.hooking import HookRunner
+from delegate.engine.tasks.preparing import Parts, retrying_of
+from delegate.engine.tasks.pruning import Leftovers, Pruner, Removal, find_leftovers
+from delegate.engine.tasks.releasing import let_go
+from delegate.engine.tasks.reports import Report
+from delegate.foundation.errors import DelegateError
+from delegate.model.errors import raise_all
+from delegate.model.hooks import Hook, Phase, take_hooks_apart
+from delegate.model.inventory import application_applyset_id, confirmed
+from delegate.model.plan import Plan, PlannedChange, plan_hash
+from delegate.model.resources import GroupKind, ResourceKey
+from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
+from delegate.model.sync_options import read_sync_options
+from delegate.model.tasks import Deletion, Task, TaskKind
+from delegate.model.waves import order_for_prune
+
+_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    """What an Application leaves, as it was found. `parting` are the objects that stay and are let go."""
+
+    client: ApiClient
+    discovery: Discovery
+    stored: StoredInventory
+    leftovers: Leftovers
+    parting: tuple[ResourceKey, ...]
+    hooks: tuple[Hook, ...]
+
+
+class DeletionRun:
+    """One attempt to end an Application."""
+
+    def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
+        spec = task.sync_spec()
+        self._task = task
+        self._context = context
+        self._parts = parts
+        self._report = Report(task, context)
+        self._options, self._notices = read_sync_options(spec.sync_policy.sync_options)
+        self._namespace = task.destination.namespace or LOCAL_NAMESPACE
+        self._applyset = application_applyset_id(task.application, self._namespace)
+        self._message = ""
+
+    async def execute(self) -> None:
+        self._report.notice((*self._task.notices, *self._notices))
+        with self._report.timed("plan"):
+            ending = await self._look()
+        plan = Plan(application=self._task.application, prunes=ending.leftovers.prunes)
+        self._report.planned(plan.prunes)
+        self._report.plan_hash = plan_hash(plan)
+        self._report.notice(ending.leftovers.notices)
+        if not ending.stored.exists:
+            self._message = f"{self._task.application} owns nothing in namespace {self._namespace}"
+            return
+        approved = self._task.approved_plan
+        if approved and approved != self._report.plan_hash:
+            raise PlanMismatchError(
+                f"the plan {self._report.plan_hash} is not the approved one, {approved}",
+                hint="look at what would go again and approve the new plan",
+            )
+        if self._task.kind is TaskKind.DIFF or self._task.options.dry_run:
+            self._report.sync = SyncStatus.OUT_OF_SYNC
+            return
+        await self._end(ending)
+
+    def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
+        message = message or (error.message if error else self._message)
+        if outcome is not None and self._report.began_writing:
+            undone = self._report.skip_undone()
+            message += f"; {undone} objects are still there" if undone else ""
+        return self._report.result(outcome or Outcome.SUCCEEDED, describe_error(error) if error else (), message)
+
+    async def _look(self) -> _Ending:
+        cluster = await self._parts.clusters.open(self._task.destination)
+        self._report.cluster = cluster.uid
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        stored = await InventoryStore(client, self._task.application, self._namespace).read()
+        confirmed_by = self._task.options.confirm or bool(self._task.approved_plan)
+        removal = Removal(confirmed=confirmed_by, ends=True, options=self._options)
+        entries = stored.inventory.entries
+        leftovers = await find_leftovers(client, cluster.discovery, self._applyset, entries, removal)
+        parting = list(leftovers.kept)
+        if self._task.options.delete is Deletion.ORPHAN:
+            parting += [prune.key for prune in leftovers.prunes]
+            leftovers = msgspec.structs.replace(leftovers, prunes=())
+        elif not confirmed_by:
+            # A definition takes every object of its kind along, also those of others.
+            kept = [prune.key for prune in leftovers.prunes if prune.key.group_kind == _DEFINITION]
+            notices = [
+                f"{key} stays, and all objects of its kind with it; sync with options {{confirm: true}} to delete it" for key in kept
+            ]
+            rest = tuple(prune for prune in leftovers.prunes if prune.key not in kept)
+            leftovers = msgspec.structs.replace(leftovers, prunes=rest, notices=(*leftovers.notices, *notices))
+            parting += kept
+        return _Ending(client, cluster.discovery, stored, leftovers, tuple(parting), await self._hooks(client))
+
+    async def _hooks(self, client: ApiClient) -> tuple[Hook, ...]:
+        """PreDelete and PostDelete hooks of the last release; none where nothing was recorded."""
+        store = ReleaseStore(client, self._task.application, self._namespace)
+        try:
+            releases = await store.known()
+            if not releases:
+                return ()
+            _, manifests = await store.load(releases[0].number)
+        except ForbiddenError:
+            self._report.notice(["no release may be read: PreDelete and PostDelete hooks are not run"])
+            return ()
+        return take_hooks_apart(manifests).hooks
+
+    async def _end(self, ending: _Ending) -> None:
+        client = ending.client
+        lease = hold_lease(
+            client,
+            self._task.application,
+            self._namespace,
+            holder=self._context.attempt_id,
+            fence_floor=ending.stored.inventory.fence,
+            seconds=self._parts.lease_seconds,
+        )
+        store = InventoryStore(client, self._task.application, self._namespace)
+        async with lease as authority:
+            self._report.began_writing = True
+            hooks = HookRunner(
+                client,
+                ending.discovery,
+                authority,
+                applyset=self._applyset,
+                operation=f"delete-{ending.stored.inventory.operation}",
+                on_report=self._report.hook,
+            )
+            try:
+                await self._run_hooks(hooks, ending, Phase.PRE_DELETE)
+                gone = await self._remove(ending, authority, store)
+                await self._run_hooks(hooks, ending, Phase.POST_DELETE)
+            finally:
+                await hooks.clean_up()
+            await ReleaseStore(client, self._task.application, self._namespace).remove_all()
+            with contextlib.suppress(NotFoundError):  # its namespace may be among what was deleted
+                await store.remove(gone)
+        await remove_lease(client, self._task.application, self._namespace)
+        self._report.sync = SyncStatus.UNKNOWN
+        self._message = f"{self._task.application} is no more: {len(ending.leftovers.prunes)} objects deleted, {len(ending.parting)} let go"
+
+    async def _run_hooks(self, hooks: HookRunner, ending: _Ending, phase: Phase) -> None:
+        due = [hook for hook in ending.hooks if hook.phase is phase]
+        if due:
+            with self._report.timed("hooks"):
+                await hooks.run(due, self._deadline())
+
+    async def _remove(self, ending: _Ending, authority: WriteLease, store: InventoryStore) -> StoredInventory:
+        """Everything that goes, gone; everything that stays, let go. Raises what could not be removed, with the rest recorded."""
+        gone: list[ResourceKey] = [*ending.leftovers.gone]
+
+        def on_gone(change: PlannedChange) -> None:
+            gone.append(change.key)
+            self._report.done(change)
+
+        with self._report.timed("prune"):
+            survivors = await Pruner(ending.client, ending.leftovers, authority, on_gone=on_gone).prune(self._deadline())
+            for key, error in survivors.items():
+                self._report.failed(key, error)
+
+            async def part(key: ResourceKey) -> None:
+                authority.check()
+                await let_go(ending.client, ending.leftovers.types[key], key, self._applyset)
+
+            stages = order_for_prune(ending.parting)
+            await for_each([key for stage in stages for key in stage.keys], part)
+            try:
+                remaining = confirmed(ending.stored.inventory, (), (*gone, *ending.parting))
+                stored = await store.write(ending.stored, msgspec.structs.replace(remaining, fence=authority.fence))
+            except NotFoundError:
+                stored = StoredInventory()  # the namespace of the records has gone with the rest
+        raise_all(list(survivors.values()))
+        return stored
+
+    def _deadline(self) -> float:
+        left = max(0.1, self._context.deadline - asyncio.get_running_loop().time())
+        return self._context.deadline - min(2.0, left * 0.1)
