@@ -96,4 +96,5 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         rendering=RenderSettings.from_settings(settings.sources),
         environment=child_environment(settings.network),
         proxy_for=rules.address_for,
+        policies=settings.rules.policies,
     )

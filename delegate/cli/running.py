@@ -77,4 +77,5 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         environment=child_environment(settings.network, bundle=child_bundle(state)),
         on_request=metrics.record_api_request,
         proxy_for=proxies.address_for,
+        policies=settings.rules.policies,
     )

@@ -18,6 +18,7 @@ _METADATA = frozenset({"name"})
 _SPEC = frozenset({"source", "sources", "sourceHydrator", "destination", "syncPolicy"})
 _DESTINATION = frozenset({"name", "server", "namespace"})
 _SYNC_POLICY = frozenset({"automated", "syncOptions"})
+_OUR_ANNOTATIONS = "delegate.gitops/"
 _DIRECTORY = frozenset({"recurse", "include", "exclude"})
 
 _ABSENT: Mapping[str, str] = {
@@ -72,7 +73,9 @@ def read_application(document: Mapping[str, Any]) -> JsonObject:
     metadata = reading.part(document, "metadata")
     spec = reading.part(document, "spec")
     reading.pick(document, _TOP, "")
-    reading.pick(metadata, _METADATA, "metadata")
+    annotations = reading.part(metadata, "annotations", "metadata.")
+    ours = {name: value for name, value in annotations.items() if str(name).startswith(_OUR_ANNOTATIONS)}
+    reading.pick(metadata, _METADATA if len(ours) < len(annotations) else _METADATA | {"annotations"}, "metadata")
     reading.pick(spec, _SPEC, "spec")
     policy = reading.part(spec, "syncPolicy", "spec.")
     automated = reading.part(policy, "automated", "spec.syncPolicy.")
@@ -85,6 +88,7 @@ def read_application(document: Mapping[str, Any]) -> JsonObject:
         "destination": destination,
         "spec": {**_sources(spec, reading), "syncPolicy": {"syncOptions": policy.get("syncOptions") or []}},
         "options": {"prune": bool(automated.get("prune", False))},
+        **({"annotations": ours} if ours else {}),
         "notices": reading.notices(),
     }
 

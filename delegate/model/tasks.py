@@ -115,6 +115,7 @@ class RetryPolicy(_Strict, frozen=True):
 class Task(_Strict, frozen=True):
     """A task document, read. `spec` stays opaque here: each kind reads its own.
 
+    `annotations` are those of the Application that mean something here (`delegate.gitops/...`).
     `notices` are for whoever reads the result: what the document said that has no meaning here. Of tasks with one `concurrency_key` only
     so many run at once as the manager allows, by default one.
     """
@@ -132,6 +133,7 @@ class Task(_Strict, frozen=True):
     spec: JsonObject = {}
     options: SyncOptions = SyncOptions()
     approved_plan: str = ""
+    annotations: dict[str, str] = {}
     notices: tuple[str, ...] = ()
 
     @property
