@@ -1,24 +1,25 @@
 """Masks secrets in text: the ones we know, in every form they travel in, and whatever looks like one.
 
 Known secrets are registered by whoever reads or receives them (`KNOWN_SECRETS.add`). Each is looked for as it is,
-URL-encoded, JSON-escaped, and inside base64 at each of the three byte alignments, so that `user:token` in a basic
-authorization header is found too. The longest match wins. Patterns catch the rest: bearer tokens, URL credentials,
-PEM private keys, JWTs, `password=...`.
+URL-encoded, escaped for JSON (also inside JSON, and as Go writes it), shells, HTML and Python, in hexadecimal, in UTF-16, and inside
+base64 at each of the three byte alignments, so that `user:token` in a basic authorization header is found too. The longest match wins.
+Patterns catch the rest: bearer tokens, URL credentials, PEM private keys, JWTs, `password=...`.
+
+Almost no text holds a secret, so that is found out first, cheaply (`grams`), and only then where.
 """
 
-import base64
 import functools
-import json
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import quote, quote_plus
 
+from delegate.foundation.grams import GramFilter, HeadIndex
+from delegate.foundation.secret_forms import SHORTEST_SECRET, forms_of
 from delegate.foundation.secrets import HIDDEN, Secret
 
-SHORTEST_SECRET = 4
-"""Characters. Anything shorter would be found everywhere, so it is not looked for."""
+__all__ = ["KNOWN_SECRETS", "SHORTEST_SECRET", "KnownSecrets", "StreamRedactor", "names_a_secret", "redact"]
 _MOST_SECRETS = 4096
 
 
@@ -58,10 +59,23 @@ _PATTERNS = (
         rf"\1{HIDDEN}",
     ),
 )
+_ANY_WORD = re.compile("|".join(sorted({re.escape(word) for pattern in _PATTERNS for word in pattern.words})))
 _SECRET_KEYS = re.compile(
     r"(?:.*[_.-])?(?:token|password|passwd|passphrase|secret|secrets|apikey|api_key|access_key|secret_key|private_key|"
     r"authorization|cookie|credential|credentials)"
 )
+
+
+class _Search:
+    """All forms of all secrets, ready to be looked for."""
+
+    def __init__(self, forms: Iterable[str]) -> None:
+        self.forms = tuple(sorted(set(forms), key=len, reverse=True))
+        self.filter = GramFilter(self.forms)
+        self.index = HeadIndex(self.forms)
+
+    def mask(self, text: str) -> str:
+        return self.index.replace(text, HIDDEN) if self.filter.may_match(text) else text
 
 
 class KnownSecrets:
@@ -70,7 +84,8 @@ class KnownSecrets:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._forms: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._matcher: re.Pattern[str] | None = None
+        self._search: _Search | None = None
+        self._stale = False
 
     def add(self, secret: str | Secret | None) -> bool:
         """Has it masked from now on. False if it is too short to be looked for: whoever adds it should say so."""
@@ -81,10 +96,10 @@ class KnownSecrets:
             if value in self._forms:
                 self._forms.move_to_end(value)
                 return True
-            self._forms[value] = _forms_of(value)
+            self._forms[value] = forms_of(value)
             if len(self._forms) > _MOST_SECRETS:
                 self._forms.popitem(last=False)
-            self._compile()
+            self._stale = True
         return True
 
     def discard(self, secret: str | Secret) -> None:
@@ -92,21 +107,25 @@ class KnownSecrets:
         value = (secret.reveal() if isinstance(secret, Secret) else secret).strip()
         with self._lock:
             if self._forms.pop(value, None) is not None:
-                self._compile()
+                self._stale = True
 
     def mask(self, text: str) -> str:
         """The text with every known secret replaced."""
-        matcher = self._matcher
-        return text if matcher is None else matcher.sub(HIDDEN, text)
+        search = self.search()
+        return text if search is None else search.mask(text)
 
     def forms(self) -> tuple[str, ...]:
         """Everything that is looked for, longest first."""
-        with self._lock:
-            return tuple(sorted({form for forms in self._forms.values() for form in forms}, key=len, reverse=True))
+        search = self.search()
+        return () if search is None else search.forms
 
-    def _compile(self) -> None:
-        forms = sorted({form for forms in self._forms.values() for form in forms}, key=len, reverse=True)
-        self._matcher = re.compile("|".join(map(re.escape, forms))) if forms else None
+    def search(self) -> _Search | None:
+        """What masks with all that was added until now."""
+        if self._stale:  # built once after many were added, and not with each
+            with self._lock:
+                self._search = _Search(form for forms in self._forms.values() for form in forms) if self._forms else None
+                self._stale = False
+        return self._search
 
 
 KNOWN_SECRETS = KnownSecrets()
@@ -117,6 +136,8 @@ def redact(text: str, known: KnownSecrets = KNOWN_SECRETS) -> str:
     """The text with known secrets and whatever looks like one replaced by `(hidden)`."""
     text = known.mask(text)
     lowered = text.lower()
+    if _ANY_WORD.search(lowered) is None:
+        return text
     for words, expression, replacement in _PATTERNS:
         if any(word in lowered for word in words):
             text = expression.sub(replacement, text)
@@ -133,66 +154,32 @@ def names_a_secret(key: str) -> bool:
 class StreamRedactor:
     """Masks known secrets in a text that arrives in pieces, wherever the pieces are cut.
 
-    `feed` returns what is safe to show by now; it holds back only an end that could be the beginning of a secret.
-    `flush` ends the stream. The pieces together are what `KnownSecrets.mask` makes of the whole.
+    `feed` returns what is safe to show by now; it holds back only an end that could be the beginning of a secret, so never more than the
+    longest form that is looked for. `flush` ends the stream. The pieces together are what `KnownSecrets.mask` makes of the whole.
     """
 
     def __init__(self, known: KnownSecrets = KNOWN_SECRETS) -> None:
-        self._forms = known.forms()
-        self._longest = len(self._forms[0]) if self._forms else 0
-        self._initials = frozenset(form[0] for form in self._forms)
-        self._matcher = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
+        self._search = known.search()
         self._held = ""
 
     def feed(self, text: str) -> str:
-        if self._matcher is None:
+        if self._search is None:
             return text
         text = self._held + text
+        index, may_match = self._search.index, self._search.filter.may_match(text)
         shown: list[str] = []
         position = 0
         while True:
-            undecided = self._undecided(text, position)
-            match = self._matcher.search(text, position)
-            if match is None or match.start() >= undecided:
+            undecided = index.find_beginning(text, position)
+            found = index.find(text, position) if may_match else None
+            if found is None or found[0] >= undecided:
                 break
-            shown += (text[position : match.start()], HIDDEN)
-            position = match.end()
+            shown += (text[position : found[0]], HIDDEN)
+            position = found[1]
         shown.append(text[position:undecided])
         self._held = text[undecided:]
         return "".join(shown)
 
     def flush(self) -> str:
         held, self._held = self._held, ""
-        return held if self._matcher is None else self._matcher.sub(HIDDEN, held)
-
-    def _undecided(self, text: str, position: int) -> int:
-        """Where the first suffix begins that more text could make a secret of."""
-        for start in range(max(position, len(text) - self._longest + 1), len(text)):
-            if text[start] in self._initials:
-                suffix = text[start:]
-                if any(len(form) > len(suffix) and form.startswith(suffix) for form in self._forms):
-                    return start
-        return len(text)
-
-
-def _forms_of(value: str) -> tuple[str, ...]:
-    raw = value.encode()
-    forms = {
-        value,
-        quote(value, safe=""),
-        quote_plus(value),
-        quote(value),
-        json.dumps(value)[1:-1],
-        json.dumps(value, ensure_ascii=False)[1:-1],
-    }
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        forms.add(encode(raw).decode().rstrip("="))
-        for shift in range(3):
-            # The characters that neighbours have a part in are left out: 8·shift bits in front, the incomplete one at the end.
-            encoded = encode(bytes(shift) + raw).decode()
-            core = encoded[-(-shift * 8 // 6) : (shift + len(raw)) * 8 // 6]
-            if len(core) > SHORTEST_SECRET:
-                forms.add(core)
-    if "\n" in value:
-        forms.update(line for line in value.splitlines() if len(line) >= 16 and not line.startswith("-----"))
-    return tuple(forms)
+        return held if self._search is None else self._search.mask(held)
