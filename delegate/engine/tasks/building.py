@@ -11,7 +11,8 @@ from delegate.engine.policies.gates import Gate
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.execution import Executor
+from delegate.engine.tasks.deleting import DeletionRun
+from delegate.engine.tasks.execution import Executor, Run
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.sync import SyncRun
@@ -28,8 +29,8 @@ class Engine:
         self._parts = parts
         self._executor = Executor(
             {
-                TaskKind.SYNC: lambda task, context: SyncRun(task, context, parts),
-                TaskKind.DIFF: lambda task, context: SyncRun(task, context, parts),
+                TaskKind.SYNC: lambda task, context: _sync_run(task, context, parts),
+                TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
             }
         )
 
@@ -49,6 +50,11 @@ class Engine:
 
     async def close(self) -> None:
         await self._parts.clusters.close()
+
+
+def _sync_run(task: Task, context: AttemptContext, parts: Parts) -> Run:
+    """To end an Application is a sync too: to nothing, and for good."""
+    return SyncRun(task, context, parts) if task.options.delete is None else DeletionRun(task, context, parts)
 
 
 def build_engine(

@@ -74,6 +74,15 @@ class Ground(msgspec.Struct, frozen=True):
         return tuple(msgspec.structs.replace(entry, uid=uids.get(entry.key, "")) for entry in self.desired.entries())
 
 
+def retrying_of(task: Task, parts: Parts) -> Retrying:
+    """How steps of a task are tried again: as it says itself, else as the process does."""
+    retry = task.retry
+    longest = parse_duration(retry.max_retry_duration) if retry.max_retry_duration else None
+    return parts.retrying.overridden(
+        max_attempts=retry.max_attempts, base_ms=retry.base_ms, max_ms=retry.max_ms, max_duration_seconds=longest
+    )
+
+
 class Preparation:
     """Prepares one attempt."""
 
@@ -98,7 +107,7 @@ class Preparation:
             report.revision = ",".join(each.revision for each in revisions)
             self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            target = TaskTarget(self._task, self._parts.clusters, report.meter, self._retrying()).target()
+            target = TaskTarget(self._task, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)).target()
             rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
             report.notice(rendered.notices)
         with report.timed("plan"):
@@ -107,7 +116,7 @@ class Preparation:
             return await self._judge(await self._look(cluster, rendered))
 
     async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
-        client = cluster.client.viewed(meter=self._report.meter, policy=self._retrying())
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         desired = await self._desire(cluster, rendered)
         self._report.notice(desired.notices)
         creates = await self._check_namespace(cluster.name, client, desired)
@@ -223,13 +232,6 @@ class Preparation:
             f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
             hint="create it, add it to the set, or say syncOptions [CreateNamespace=true]",
             object=str(key),
-        )
-
-    def _retrying(self) -> Retrying:
-        retry = self._task.retry
-        longest = parse_duration(retry.max_retry_duration) if retry.max_retry_duration else None
-        return self._parts.retrying.overridden(
-            max_attempts=retry.max_attempts, base_ms=retry.base_ms, max_ms=retry.max_ms, max_duration_seconds=longest
         )
 
     def _left(self) -> float:
