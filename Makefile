@@ -22,12 +22,16 @@ $(TOOLS)/kubectl: $(INSTALLED) tests/tools.py
 	@$(BIN)/python -m tests.tools $(TOOLS) || echo "note: kubectl and helm could not be put into $(TOOLS); the tests that need them are skipped" >&2
 
 # The servers that the tests start: installed where that may be done, named where not. On CI a missing one fails its tests.
-SERVERS := postgresql
+SERVERS := postgresql docker-registry openssh-server tinyproxy gnupg
+PROGRAMS := docker-registry tinyproxy gpg ssh-keygen
 services:
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
+	@missing=; for each in $(PROGRAMS); do command -v $$each >/dev/null || missing=1; done; \
+	test -x /usr/sbin/sshd || missing=1; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing=1; \
+	test -z "$$missing" || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVERS) >/dev/null; \
-	  else echo "note: install $(SERVERS) to run the tests that need it; they are skipped without" >&2; fi; }
+	  else echo "note: install $(SERVERS) to run the tests that need them; they are skipped without" >&2; fi; }
 
 demo: setup
 	$(BIN)/delegate demo --once

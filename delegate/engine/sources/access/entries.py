@@ -24,7 +24,8 @@ _KNOWN_HOSTS_KEY = "ssh_known_hosts"
 _TYPES = {"repository": False, "repo-creds": True}
 _TRUE = ("true", "1", "t", "yes")
 _UNSUPPORTED = ("gcpServiceAccountKey", "azureServicePrincipalClientSecret", "useAzureWorkloadIdentity")
-_SCP_LIKE = re.compile(r"(?:([^@/:\s]+)@)?([^:/\s]+):(?!//)(.+)")
+_SCP_LIKE = re.compile(r"(?:([^@/:\s]+)@)?([^:/\s]+):(?!//|\d+/)(.+)")
+"""`user@host:path`, and not `host:port/path`, which is a registry's."""
 
 
 class Kind(enum.StrEnum):

@@ -283,4 +283,4 @@ def _missing(chart: Chart, dependency: Dependency, words: str) -> ChartDependenc
 
 def _shown(repository: str) -> str:
     parts = urlsplit(repository)
-    return f"{parts.scheme}://{parts.hostname}{parts.path}" if parts.hostname else repository
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.hostname else repository
