@@ -92,7 +92,8 @@ def check_account_token(secret: str, rules: AccountRules, now: float) -> Account
     if not claims.sub.startswith(_SUBJECT) or account not in rules.accounts:
         raise ForbiddenError(
             f"{claims.sub} of cluster {rules.cluster} may not enrol delegates; missing: {account} among its registered accounts",
-            hint=f"register it with PUT /api/v1/clusters/{rules.cluster}/keys, or run the delegate as {' or '.join(rules.accounts)}",
+            hint=f"name it with --service-account in `delegate manager cluster-keys register {rules.cluster}`, "
+            f"or run the delegate as {' or '.join(rules.accounts)}",
         )
     pod = claims.kubernetes.pod if claims.kubernetes is not None else None
     return AccountToken(account, claims.exp, pod.uid if pod is not None else "")
@@ -139,7 +140,8 @@ def _verified(secret: str, rules: AccountRules) -> _Claims:
             return _unverified(secret)
     raise AuthenticationError(
         f"no key that is registered for cluster {rules.cluster} has signed the service account token",
-        hint=f"register the cluster's keys again: kubectl get --raw /openid/v1/jwks, then PUT /api/v1/clusters/{rules.cluster}/keys",
+        hint=f"register the keys that the cluster has now: `kubectl get --raw /openid/v1/jwks | "
+        f"delegate manager cluster-keys register {rules.cluster} --keys -`",
     )
 
 

@@ -34,7 +34,8 @@ async def try_tokens(tokens: Sequence[Callable[[], Secret | None]], enrol: Calla
             if not refusals:
                 raise EnrolmentRefusedError(error.message, hint=error.hint) from error
     words = "; ".join(dict.fromkeys(str(each) for each in refusals)) or "there is none"
+    other = f"; or {refusals[0].hint}" if len(refusals) > 1 and refusals[0].hint else ""
     raise EnrolmentRefusedError(
         f"the manager does not accept DELEGATE_TOKEN: {words}",
-        hint="make a new one with `delegate token create --name NAME --scope GITOPS` and set DELEGATE_TOKEN_FILE or DELEGATE_TOKEN",
+        hint=f"make a new one with `delegate token create --name NAME --scope GITOPS` and set DELEGATE_TOKEN_FILE or DELEGATE_TOKEN{other}",
     ) from (refusals[-1] if refusals else None)

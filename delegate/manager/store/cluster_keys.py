@@ -82,7 +82,9 @@ def find_cluster(transaction: Transaction, cluster: str) -> Row:
     """Raises NotFoundError."""
     row = transaction.row(_OF_CLUSTER, cluster=cluster)
     if row is None:
-        raise NotFoundError(f"no keys are registered for cluster {cluster!r}", hint=f"PUT /api/v1/clusters/{cluster}/keys registers them")
+        raise NotFoundError(
+            f"no keys are registered for cluster {cluster!r}", hint=f"`delegate manager cluster-keys register {cluster}` registers them"
+        )
     return row
 
 
@@ -107,7 +109,8 @@ def find_account(transaction: Transaction, secret: str) -> tuple[Row, AccountTok
     if not found:
         raise AuthenticationError(
             f"no keys are registered for service account tokens of {issuer[:200]}",
-            hint="register the cluster's keys with PUT /api/v1/clusters/NAME/keys, or enrol with a token of `delegate token create`",
+            hint="register its cluster's keys with `delegate manager cluster-keys register NAME --issuer ISSUER --keys FILE`, "
+            "or enrol with a token of `delegate token create`",
         )
     living = [row for row in found if row.revoked_at is None]
     if not living:
