@@ -110,7 +110,7 @@ class KnownSecrets:
                 self._stale = True
 
     def mask(self, text: str) -> str:
-        """The text with every known secret replaced."""
+        """The text with every known secret replaced; the very same object where it may hold none."""
         search = self.search()
         return text if search is None else search.mask(text)
 

@@ -16,6 +16,7 @@ import structlog
 from delegate.daemon.pool.attempts import Attempt, Phase, Roster
 from delegate.daemon.pool.exclusivity import Exclusivity
 from delegate.daemon.pool.leases import LeaseKeeper
+from delegate.daemon.pool.masking import mask_result, mask_step
 from delegate.daemon.pool.slots import Reservation, Slots
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict, outcome_of
@@ -218,7 +219,7 @@ class WorkerPool:
         self._hooks.on_began(attempt.leased)
         log.debug("task.started", kind=attempt.task.kind.value, number=attempt.leased.attempt_number, fence=attempt.leased.fence)
         attempt.timers.append(loop.call_at(attempt.deadline, self._run_out_of_time, attempt))
-        result = await self._execute_guarded(attempt)
+        result = mask_result(await self._execute_guarded(attempt))
         _not_cancelled_any_more()
         attempt.cancel_timers()
         attempt.phase = Phase.FINISHED
@@ -253,7 +254,7 @@ class WorkerPool:
             fence=leased.fence,
             deadline=attempt.deadline,
             stop=attempt.stop,
-            report=lambda event, data: self._hooks.on_progress(leased, event, data),
+            report=lambda event, data: self._hooks.on_progress(leased, event, mask_step(data)),
             parked=lambda: self._parked(attempt),
         )
 
