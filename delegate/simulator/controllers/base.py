@@ -10,6 +10,7 @@ from delegate.simulator import deletions, statuses
 from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.kinds import Resource
 from delegate.simulator.registry import Registry
+from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.store import Change, StorageKey, Stored
 from delegate.simulator.storing import Options
 from delegate.simulator.writes import Write
@@ -64,6 +65,23 @@ class Controller:
             for place, item in self.store.dependents(owner.uid)
             if place == table and (found := controller_of(item.body)) and found["uid"] == owner.uid
         ]
+
+    def adopt(self, group: str, kind: str, owner: Stored) -> None:
+        """Takes in what the owner's selector matches and nobody controls, when the owner is looked at for the first time.
+
+        Controllers look for orphans each time; what they find later than that nobody has asked for here.
+        """
+        metadata, status = owner.body["metadata"], owner.body.get("status") or {}
+        if metadata.get("deletionTimestamp") or status.get("observedGeneration"):
+            return
+        matches = of_label_selector(owner.body["spec"]["selector"])
+        for item in list(self.registry.items(self.resource(group, kind), owner.namespace)):
+            orphan = item.body["metadata"]
+            if controller_of(item.body) or orphan.get("deletionTimestamp") or not matches(orphan.get("labels") or {}):
+                continue
+            body = item.copy()
+            body["metadata"]["ownerReferences"] = [*(orphan.get("ownerReferences") or ()), owner_reference(owner)]
+            self.update(item, group, kind, body)
 
     def create(self, group: str, kind: str, namespace: str, body: JsonObject) -> Stored:
         resource = self.resource(group, kind)

@@ -49,6 +49,8 @@ class DaemonSetController(Controller):
         stored = self.find("apps", "DaemonSet", key)
         if stored is None:
             return None
+        self.adopt(*revisions.KIND, stored)
+        self.adopt("", "Pod", stored)
         generation = (stored.body["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
         revision = revisions.current(self, stored, revisions.HASH_LABEL, {TEMPLATE_GENERATION: generation})
         hashed = str(revision.body["metadata"]["labels"][revisions.HASH_LABEL])

@@ -50,6 +50,7 @@ class DeploymentController(Controller):
         stored = self.find("apps", "Deployment", key)
         if stored is None:
             return None
+        self.adopt("apps", "ReplicaSet", stored)
         sets = self.owned("apps", "ReplicaSet", stored)
         body = stored.body
         if body["metadata"].get("deletionTimestamp"):

@@ -37,6 +37,7 @@ class ReplicaSetController(Controller):
         stored = self.find("apps", "ReplicaSet", key)
         if stored is None:
             return None
+        self.adopt("", "Pod", stored)
         pods = self.owned("", "Pod", stored)
         active = [pod for pod in pods if is_active(pod.body)]
         terminating = sum(1 for pod in pods if pod.body["metadata"].get("deletionTimestamp"))

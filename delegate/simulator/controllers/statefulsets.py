@@ -38,6 +38,8 @@ class StatefulSetController(Controller):
         stored = self.find("apps", "StatefulSet", key)
         if stored is None:
             return None
+        self.adopt(*revisions.KIND, stored)
+        self.adopt("", "Pod", stored)
         update = revisions.current(self, stored, REVISION_LABEL)
         named = (stored.body.get("status") or {}).get("currentRevision", "")
         current = next((item for item in revisions.of_owner(self, stored) if item.name == named), update)
