@@ -87,10 +87,10 @@ class ChartServer:
         return web.FileResponse(path)
 
 
-def server_context(authority: trustme.CA, client_authority: trustme.CA | None = None) -> ssl.SSLContext:
-    """TLS of a server on 127.0.0.1; with a client authority, clients show a certificate."""
+def server_context(authority: trustme.CA, client_authority: trustme.CA | None = None, host: str = "127.0.0.1") -> ssl.SSLContext:
+    """TLS of a server; with a client authority, clients show a certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue_cert(host).configure_cert(context)
     if client_authority is not None:
         client_authority.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -117,7 +117,7 @@ class RegistryServer:
         async with contextlib.AsyncExitStack() as stack:
             if self.tokens is not None:
                 await stack.enter_async_context(self.tokens.running())
-            self.port = _free_port()
+            self.port = free_port()
             configuration = self.folder / "config.json"
             configuration.write_text(json.dumps(self._configuration()))
             process = await asyncio.create_subprocess_exec(
@@ -261,7 +261,7 @@ def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

@@ -6,7 +6,7 @@ import io
 import json
 import ssl
 import tarfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,10 @@ def sources_in(folder: Path, **environment: str) -> Sources:
     return Sources(cache_dir=folder / "cache", allow_local=True, rendering=settings, environment={**ENVIRONMENT, **environment})
 
 
-def write_secret(folder: Path, file: str, *, template: bool = False, **fields: str) -> Path:
+def write_secret(folder: Path, file: str, fields: Mapping[str, str] | None = None, *, template: bool = False, **more: str) -> Path:
     """A Secret as Argo CD users have it."""
     kind = "repo-creds" if template else "repository"
-    data = {field: base64.b64encode(value.encode()).decode() for field, value in fields.items()}
+    data = {field: base64.b64encode(value.encode()).decode() for field, value in {**(fields or {}), **more}.items()}
     metadata = {"name": file, "labels": {"argocd.argoproj.io/secret-type": kind}}
     return write_document(folder, file, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
@@ -81,8 +81,8 @@ def write_document(folder: Path, name: str, document: dict[str, object]) -> Path
     return path
 
 
-def trust(folder: Path, authority: trustme.CA) -> None:
-    data = {"127.0.0.1": authority.cert_pem.bytes().decode()}
+def trust(folder: Path, authority: trustme.CA, host: str = "127.0.0.1") -> None:
+    data = {host: authority.cert_pem.bytes().decode()}
     write_document(
         folder, "certificates", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-tls-certs-cm"}, "data": data}
     )

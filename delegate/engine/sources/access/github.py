@@ -53,8 +53,8 @@ class GithubTokens:
 
         Raises AccessError, FetchAuthenticationError, UnexpectedAnswerError and the faults of `fetch`.
         """
-        owner, name = _owner_and_name(repository)
-        key = (app.url, app.id, app.installation, owner if not app.installation else "")
+        owner, name = ("", "") if app.installation else _owner_and_name(repository)
+        key = (app.url, app.id, app.installation, owner)
         async with self._lock:
             kept = self._tokens.get(key)
             if kept is not None and not rejected and self._clock.monotonic() < kept[1]:
