@@ -195,7 +195,7 @@ def test_namespaces_can_be_allowed() -> None:
 
 def test_a_file_changes_shipped_rules_field_by_field() -> None:
     """What it does not name stays as shipped."""
-    policies = read_policies({"shipped": {"mutable-tags": {"action": "warn"}, "plaintext-secrets": {"action": "off"}}})
+    policies = read_policies({"shipped": {"mutable-tags": {"action": "warn"}, "plaintext-secrets": {"action": False}}})
 
     assert policies.shipped["mutable-tags"] == msgspec.structs.replace(SHIPPED["mutable-tags"], action=PolicyAction.WARN)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": "b"}}

@@ -183,10 +183,25 @@ def _convert(document: JsonObject) -> _PolicyFile:
     for field, hint in _unknown_fields(document):
         raise PolicyFileError("no such field", field=field, hint=hint)
     try:
-        return msgspec.convert(document, _PolicyFile)
+        return msgspec.convert(_with_off(document), _PolicyFile)
     except msgspec.ValidationError as error:
         words, _, place = str(error).partition(" - at `$")
         raise PolicyFileError(words, field=place.rstrip("`").lstrip(".").replace("[...]", "[]")) from error
+
+
+def _with_off(document: JsonObject) -> JsonObject:
+    """The document with `action: off` as it was meant: YAML reads that as false."""
+    shipped, rules = document.get("shipped"), document.get("rules")
+
+    def meant(item: object) -> object:
+        return {**item, "action": PolicyAction.OFF} if isinstance(item, dict) and item.get("action") is False else item
+
+    changed: JsonObject = {}
+    if isinstance(shipped, dict):
+        changed["shipped"] = {name: meant(item) for name, item in shipped.items()}
+    if isinstance(rules, list):
+        changed["rules"] = [meant(item) for item in rules]
+    return {**document, **changed}
 
 
 def _unknown_fields(document: JsonObject) -> Iterator[tuple[str, str]]:
