@@ -12,8 +12,10 @@ from delegate.model.resources import JsonObject
 from delegate.simulator import (
     aggregation,
     answers,
+    delete_options,
     deletions,
     faults,
+    logs,
     patches,
     protobufs,
     reads,
@@ -128,6 +130,8 @@ class Handlers:
         misplaced = not info.name if verb in ("update", "patch") else verb == "create" and bool(info.name) and not info.subresource
         if verb not in allowed or misplaced:
             raise statuses.method_not_allowed()
+        if info.subresource in subresources.STREAMS:
+            raise subresources.no_stream(info)
         if verb in ("get", "list", "watch"):
             form = reads.form_of(request.headers.get("Accept", ""))
             if verb == "watch":
@@ -157,7 +161,7 @@ class Handlers:
 
     async def _read(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, form: Form) -> web.StreamResponse:
         if info.subresource and info.subresource not in ("status", "scale"):
-            return await subresources.read(self.registry, resource, info, request)
+            return await logs.answer(self.registry, resource, info, request)
         if not info.name:
             namespace = (info.namespace or None) if resource.namespaced else ""
             return answers.of_bytes(self.lists.answer(resource, namespace, request.query, form))
@@ -249,7 +253,7 @@ class Handlers:
             raise
 
     def _delete(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, data: bytes) -> web.Response:
-        options = _delete_options(request, data)
+        options = delete_options.from_body(_read(request.content_type, data)) if data else delete_options.from_query(request.query)
         namespace = info.namespace if resource.namespaced else ""
         if info.verb == "deletecollection":
             return answers.of_bytes(self._delete_collection(request, resource, namespace, options))
@@ -309,27 +313,6 @@ def _object(body: Any) -> JsonObject:
     if not isinstance(body, dict):
         raise statuses.bad_request("the object provided is unrecognized (must be of type object): couldn't get version/kind")
     return body
-
-
-def _delete_options(request: web.BaseRequest, data: bytes) -> DeleteOptions:
-    query = request.query
-    body = _read(request.content_type, data) if data.strip() else {}
-    body = body if isinstance(body, dict) else {}
-    preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
-    if not propagation and body.get("orphanDependents") is not None:
-        propagation = "Orphan" if body["orphanDependents"] else "Background"
-    if propagation not in ("", "Foreground", "Background", "Orphan"):
-        cause = statuses.unsupported("propagationPolicy", propagation, ("Foreground", "Background", "Orphan", "nil"))
-        raise statuses.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    return DeleteOptions(
-        dry_run=is_dry_run(query) or bool(body.get("dryRun")),
-        grace_seconds=int(grace) if grace is not None else None,
-        propagation=propagation,
-        uid=preconditions.get("uid", ""),
-        resource_version=preconditions.get("resourceVersion", ""),
-    )
 
 
 def _too_large() -> statuses.StatusError:

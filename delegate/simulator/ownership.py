@@ -127,13 +127,16 @@ def strip(fields: FieldSet, subresource: str, *, has_status: bool, custom: bool)
             out["f:metadata"] = kept
         else:
             del out["f:metadata"]
+    return reach(out, subresource, has_status=has_status, custom=custom)
+
+
+def reach(fields: FieldSet, subresource: str, *, has_status: bool, custom: bool) -> FieldSet:
+    """The part of a set that a request to this subresource can change: the rest is put back (`GetResetFields`)."""
     if subresource == "status":
-        out.pop("f:spec", None)
-        if custom:
-            out = {key: node for key, node in out.items() if key == "f:status"}
-    elif has_status and subresource == "":
-        out.pop("f:status", None)
-    return out
+        return {key: node for key, node in fields.items() if (key == "f:status" if custom else key != "f:spec")}
+    if has_status and subresource == "":
+        return {key: node for key, node in fields.items() if key != "f:status"}
+    return fields
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -148,6 +151,9 @@ class Rules(msgspec.Struct, frozen=True):
     def owned(self, fields: FieldSet) -> FieldSet:
         return strip(fields, self.subresource, has_status=self.has_status, custom=self.custom)
 
+    def reached(self, fields: FieldSet) -> FieldSet:
+        return reach(fields, self.subresource, has_status=self.has_status, custom=self.custom)
+
 
 def without_entries(body: JsonObject) -> JsonObject:
     metadata = body.get("metadata")
@@ -159,9 +165,9 @@ def without_entries(body: JsonObject) -> JsonObject:
 def update(live: JsonObject, new: JsonObject, managers: Managers, manager: Manager, rules: Rules, *, now: str) -> Managers:
     """Who owns what after `manager` wrote `new` over `live` (any write but an apply)."""
     difference = merging.compare(without_entries(live), without_entries(new), rules.type)
-    changed = difference.changed()
+    changed = rules.reached(difference.changed())
     after: Managers = {}
-    lost = fieldsets.union(changed, difference.removed)
+    lost = fieldsets.union(changed, rules.reached(difference.removed))
     for name, entry in managers.items():
         if not lost or not fieldsets.intersection(entry.fields, lost):
             after[name] = entry
@@ -226,7 +232,7 @@ def apply(live: JsonObject | None, config: JsonObject, managers: Managers, appli
 def _take(live: JsonObject, merged: JsonObject, managers: Managers, applier: Applier) -> Managers:
     manager = applier.manager
     difference = merging.compare(live, merged, applier.rules.type)
-    changed = difference.changed()
+    changed, removed = applier.rules.reached(difference.changed()), applier.rules.reached(difference.removed)
     conflicts = {
         name: found
         for name, entry in managers.items()
@@ -240,8 +246,8 @@ def _take(live: JsonObject, merged: JsonObject, managers: Managers, applier: App
         if name != manager:
             if name in conflicts:
                 fields = fieldsets.difference(fields, conflicts[name])
-            if difference.removed:
-                fields = fieldsets.difference(fields, difference.removed)
+            if removed:
+                fields = fieldsets.difference(fields, removed)
         after[name] = Entry(entry.api_version, entry.time, fields)
     return after
 

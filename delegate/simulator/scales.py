@@ -3,7 +3,7 @@
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import fieldsets, ownership, patches, statuses, storing
+from delegate.simulator import fieldsets, operations, ownership, patches, statuses, storing
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Entry, Manager, Managers
 from delegate.simulator.selectors import shown_selector
@@ -78,11 +78,13 @@ def patch_scale(write: Write, kind: str, patch: Any) -> Outcome:
     """PATCH of a Scale, of the kinds that need an existing object."""
     current = scale_of(write.resource, as_version(write.live(), write.resource))
     if kind == JSON_PATCH:
-        patched = patches.json_patch(current, patch)
+        patched = operations.json_patch(current, patch)
     elif isinstance(patch, dict):
         patched = patches.merge_patch(current, patch)
     else:
         raise statuses.bad_request("error decoding patch: the patch of a scale is an object")
+    if not isinstance(patched, dict):
+        raise statuses.bad_request("a patch must leave a Scale")
     return write_scale(write, patched, applied=False)
 
 

@@ -142,7 +142,7 @@ def _check_preconditions(write: "Write", live: Stored, metadata: JsonObject) -> 
     if metadata.get("uid", live.uid) != live.uid:
         if write.patched:
             cause = statuses.invalid_value("metadata.uid", metadata["uid"], immutability.IMMUTABLE)
-            raise statuses.invalid(resource.kind, resource.group, live.name, [cause])
+            raise statuses.invalid(resource.kind, resource.group, live.name, [cause, cause])
         why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {live.uid}"
         raise statuses.conflict(resource.plural, resource.group, live.name, why)
 

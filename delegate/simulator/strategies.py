@@ -55,6 +55,7 @@ _CONDITIONAL = {
 }
 _JOB_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 LOCAL_API = {"reason": "Local", "message": "Local APIServices are always available"}
+NAME_LABEL = "kubernetes.io/metadata.name"
 PVC_FINALIZER = "kubernetes.io/pvc-protection"
 PV_FINALIZER = "kubernetes.io/pv-protection"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -113,6 +114,8 @@ def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObjec
     preparation = _PREPARATIONS.get((resource.group, resource.kind))
     if preparation is not None:
         preparation(body)
+    if (resource.group, resource.kind) == ("", "Namespace"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata.get("name", "")}
     if (resource.group, resource.kind) == ("", "PersistentVolume"):
         body["status"]["lastPhaseTransitionTime"] = now
     if (resource.group, resource.kind) == ("apiregistration.k8s.io", "APIService") and "service" not in body["spec"]:

@@ -1,42 +1,26 @@
-"""The subresources that are neither status nor scale: logs, evictions, bindings, tokens, finalizing namespaces."""
+"""The subresources that are neither status, scale nor log: evictions, bindings, tokens, finalizing namespaces."""
 
 import datetime as dt
 
-from aiohttp import web
+import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import deletions, statuses
+from delegate.simulator import delete_options, deletions, statuses
 from delegate.simulator.controllers.base import condition_of
 from delegate.simulator.kinds import Resource
-from delegate.simulator.registry import Registry, annotations_of, labels_of
+from delegate.simulator.registry import Registry, labels_of
 from delegate.simulator.requests import RequestInfo
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.store import Stored
 from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.writes import Write
 
-LOG_ANNOTATION = "simulator.delegate.dev/log"
-"""What a pod's containers print, where somebody cares."""
+STREAMS = frozenset({"attach", "exec", "portforward", "proxy"})
 
 
-async def read(registry: Registry, resource: Resource, info: RequestInfo, request: web.BaseRequest) -> web.StreamResponse:
-    stored = registry.get(resource, info.namespace, info.name)
-    if stored is None:
-        raise statuses.not_found(resource.plural, resource.group, info.name)
-    if info.subresource != "log":
-        raise statuses.method_not_allowed()
-    containers = [item["name"] for item in stored.body["spec"].get("containers") or ()]
-    wanted = request.query.get("container") or containers[0]
-    if wanted not in containers + [item["name"] for item in stored.body["spec"].get("initContainers") or ()]:
-        raise statuses.bad_request(f"container {wanted} is not valid for pod {info.name}")
-    text = annotations_of(stored.body).get(LOG_ANNOTATION)
-    if text is None:
-        text = f"{wanted} of {info.name} started\n"
-    lines = text.splitlines(keepends=True)
-    tail = request.query.get("tailLines", "")
-    if tail.isdigit():
-        lines = lines[-int(tail) :] if int(tail) else []
-    return web.Response(text="".join(lines), content_type="text/plain")
+def no_stream(info: RequestInfo) -> statuses.StatusError:
+    """What leads into a container, where there is none."""
+    return statuses.StatusError(501, f"nothing runs in a simulated {info.plural.removesuffix('s')}: there is no {info.subresource}")
 
 
 def create(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options) -> Outcome:
@@ -61,21 +45,16 @@ def evict(registry: Registry, resource: Resource, info: RequestInfo, body: JsonO
     """Deletes a pod unless a budget forbids it (429 with the budget's numbers)."""
     stored = registry.get(resource, info.namespace, info.name)
     assert stored is not None
-    given = body.get("deleteOptions") or {}
-    preconditions = given.get("preconditions") or {}
+    delete = delete_options.from_body(body.get("deleteOptions"))
+    if options.dry_run:
+        delete = msgspec.structs.replace(delete, dry_run=True)
     if stored.body["status"].get("phase") == "Running" and not stored.body["metadata"].get("deletionTimestamp"):
-        _check_budget(registry, stored, options)
-    delete = deletions.DeleteOptions(
-        dry_run=options.dry_run or bool(given.get("dryRun")),
-        grace_seconds=given.get("gracePeriodSeconds"),
-        uid=preconditions.get("uid", ""),
-        resource_version=preconditions.get("resourceVersion", ""),
-    )
+        _check_budget(registry, stored, dry_run=delete.dry_run)
     deletions.delete(registry, resource, info.namespace, info.name, delete)
     return Outcome({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, created=True)
 
 
-def _check_budget(registry: Registry, pod: Stored, options: Options) -> None:
+def _check_budget(registry: Registry, pod: Stored, *, dry_run: bool) -> None:
     """Takes one disruption from the pod's budget, or refuses."""
     labels = labels_of(pod.body)
     table = registry.store.table(("policy", "poddisruptionbudgets"))
@@ -97,7 +76,7 @@ def _check_budget(registry: Registry, pod: Stored, options: Options) -> None:
                 reason="TooManyRequests",
                 details={"causes": [{"reason": "DisruptionBudget", "message": text}]},
             )
-        if not options.dry_run:
+        if not dry_run:
             changed = budget.copy()
             changed["status"]["disruptionsAllowed"] -= 1
             registry.store.commit(table.key, "MODIFIED", budget.namespace, budget.name, changed)

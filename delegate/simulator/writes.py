@@ -14,6 +14,7 @@ from delegate.simulator import (
     decoding,
     fieldsets,
     merging,
+    operations,
     ownership,
     patches,
     statuses,
@@ -63,6 +64,7 @@ class Write:
         )
         self.warnings: list[str] = []
         self.patched = False
+        self._remarks: list[str] = []
 
     def create(self, body: JsonObject) -> Outcome:
         """POST."""
@@ -91,18 +93,36 @@ class Write:
         self.patched = True
         current = as_version(live, self.resource)
         if kind == JSON_PATCH:
-            patched = patches.json_patch(current, patch)
+            self._remarks = patches.remarks(patch)
+            patched = self._operated(current, patch)
         elif kind == MERGE_PATCH:
             patched = patches.merge_patch(current, patch)
         else:
             patched = strategic.strategic_patch(current, patch, self.resource.type)
         shown = merging.printed(patch) if kind == STRATEGIC_PATCH else _shown(patched)
         reading = Reading("converted" if kind == STRATEGIC_PATCH else "decoded", shown)
+        if kind != STRATEGIC_PATCH:
+            self._complete_identity(patched)
         if (patched.get("apiVersion"), patched.get("kind")) != (self.resource.api_version, self.resource.kind):
             raise self._undecodable(patched, _unregistered(patched), reading)
         decoded = self.decode(msgspec.json.decode(msgspec.json.encode(patched)), reading)
         self._check_name(decoded)
         return self.overwrite(live, decoded)
+
+    def _operated(self, current: JsonObject, patch: list[JsonObject]) -> JsonObject:
+        patched = operations.json_patch(current, patch)
+        if not isinstance(patched, dict):
+            got = decoding.json_type(patched)
+            raise statuses.bad_request(f"json: cannot unmarshal {got} into Go value of type map[string]interface {{}}")
+        return {**patched}
+
+    def _complete_identity(self, patched: JsonObject) -> None:
+        """A patch may take the kind away, which is then the old one; without a version nothing of the metadata is understood."""
+        if not patched.get("apiVersion"):
+            self.warnings.append('unknown field "metadata"')
+            raise self._unnamed()
+        if not patched.get("kind"):
+            patched["kind"] = self.resource.kind
 
     def apply(self, config: Any) -> Outcome:
         """Server-side apply: creates the object where it is missing."""
@@ -114,11 +134,12 @@ class Write:
         live = self.registry.get(resource, self.namespace, self.name)
         if live is None:
             return self._apply_new(config)
+        self.patched = True
         current = as_version(live, resource)
         managers = ownership.read(current["metadata"].get("managedFields")) or self._before_first_apply(current)
         merged, managers = self._merged(current, config, managers)
         managed = ownership.write(managers)
-        self._check_name(config)
+        self._check_named(config)
         if merged is None:
             if managed == (current["metadata"].get("managedFields") or []):
                 return Outcome(current, stored=live)
@@ -162,7 +183,7 @@ class Write:
             raise self._undecodable(body, error.converted if reading.form == "converted" else str(error), reading) from None
         if resource.definition is None:
             apply_defaults(resource.group, resource.kind, decoded)
-        if unknown and reading is not APPLIED:
+        if (unknown or self._remarks) and reading is not APPLIED:
             self._report(unknown, reading)
         return decoded
 
@@ -194,15 +215,15 @@ class Write:
         )
 
     def _unreadable(self, body: JsonObject, why: str) -> statuses.StatusError:
-        kind = body.get("kind", "")
+        kind = body.get("kind") or self.resource.kind
         return statuses.bad_request(f'{kind} in version "{self.resource.version}" cannot be handled as a {kind}: {why}')
 
     def _report(self, unknown: list[str], reading: Reading) -> None:
+        found = [*self._remarks, *(f'unknown field "{field}"' for field in unknown)]
         if self.options.validation == "Strict":
-            named = ", ".join(f'unknown field "{field}"' for field in unknown)
-            raise self._undecodable({"kind": self.resource.kind}, f"strict decoding error: {named}", reading)
+            raise self._undecodable({"kind": self.resource.kind}, f"strict decoding error: {', '.join(found)}", reading)
         if self.options.validation == "Warn":
-            self.warnings += [f'unknown field "{field}"' for field in unknown]
+            self.warnings += found
 
     def _check_identity(self, body: JsonObject) -> None:
         version, kind = body.get("apiVersion"), body.get("kind")
@@ -212,18 +233,28 @@ class Write:
         if kind and kind != self.resource.kind:
             raise self._unreadable(body, f'no kind "{kind}" is registered for version "{wanted}"')
 
+    def _check_named(self, config: JsonObject) -> None:
+        """The name of a configuration for an existing object, which may leave it out."""
+        if (config.get("metadata") or {}).get("name"):
+            self._check_name(config)
+
     def _check_name(self, body: JsonObject) -> None:
         metadata = body.get("metadata") or {}
         given = metadata.get("name")
         if not given:
-            raise statuses.bad_request(f"the name of the object ({self.name} based on URL) was undeterminable: name must be provided")
+            raise self._unnamed()
         if given != self.name:
             raise statuses.bad_request(f"the name of the object ({given}) does not match the name on the URL ({self.name})")
         namespace = metadata.get("namespace") or self.namespace
         if self.resource.namespaced and namespace != self.namespace:
+            if self.patched:
+                raise statuses.bad_request("the namespace of the provided object does not match the namespace sent on the request")
             raise statuses.bad_request(
                 f"the namespace of the object ({namespace}) does not match the namespace on the request ({self.namespace})"
             )
+
+    def _unnamed(self) -> statuses.StatusError:
+        return statuses.bad_request(f"the name of the object ({self.name} based on URL) was undeterminable: name must be provided")
 
     def _merged(self, live: JsonObject | None, config: JsonObject, managers: Managers) -> tuple[JsonObject | None, Managers]:
         """The applied object (None where it is unchanged) and its owners, or the refusal."""
@@ -263,7 +294,7 @@ class Write:
             raise statuses.not_found(self.resource.plural, self.resource.group, self.name)
         merged, managers = self._merged(None, config, {})
         decoded = self.decode(merged or {}, APPLIED)
-        self._check_name(config)
+        self._check_name(config)  # unlike one that updates, an apply that creates has to name the object
         # Unlike POST, an apply that creates may name a resourceVersion: it only matters where there is an object.
         decoded["metadata"].pop("resourceVersion", None)
         managed = ownership.write({key: entry for key, entry in managers.items() if entry.fields})

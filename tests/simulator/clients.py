@@ -143,7 +143,8 @@ def deployment(name: str, image: str = "nginx:1.0", replicas: int | None = 3, **
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data or {}}
+    made: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+    return made if data is None else {**made, "data": data}
 
 
 def service(name: str, *ports: dict[str, Any], **spec: Any) -> dict[str, Any]:
