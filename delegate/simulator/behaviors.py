@@ -11,7 +11,7 @@ Annotation `simulator.delegate.dev/behavior` (on the pod or its template):
 - `hang`: runs for ever, also in a Job
 
 `fail`, `hang` and `complete` work as image tags too. Annotation `simulator.delegate.dev/ready-after` (seconds) says when a pod
-becomes ready or ends; `simulator.delegate.dev/log` what it prints.
+becomes ready or ends; `simulator.delegate.dev/log` what its containers print.
 """
 
 from typing import Literal, get_args
@@ -21,6 +21,7 @@ from delegate.model.resources import JsonObject
 Behavior = Literal["run", "complete", "fail", "crash", "broken", "unschedulable", "never-ready", "hang"]
 BEHAVIOR = "simulator.delegate.dev/behavior"
 READY_AFTER = "simulator.delegate.dev/ready-after"
+LOG = "simulator.delegate.dev/log"
 READY_SECONDS = 0.2
 JOB_SECONDS = 0.4
 

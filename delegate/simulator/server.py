@@ -98,7 +98,9 @@ class Simulator:
         return self
 
     async def _serve(self) -> None:
-        self._runner = web.ServerRunner(web.Server(self._handlers.handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
+        # Cancelled for whoever has gone: a watch or a followed log would wait for its next event, and the end for it.
+        server = web.Server(self._handlers.handle, access_log=None, handler_cancellation=True)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._certificate.context if self._certificate else None)
         await site.start()
@@ -140,6 +142,11 @@ class Simulator:
                 log.warning("simulator.snapshot_failed", error=str(error))
             else:
                 self._saved_version = version
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches clients have open."""
+        return len(self._handlers.watches)
 
     def drop_watches(self) -> None:
         """Ends every open watch at its next event."""

@@ -370,6 +370,20 @@ TokenRequest
   @ Spec:2:TokenRequestSpec
 TokenRequestSpec
   Audiences:1:[]string ExpirationSeconds:4:*int64 BoundObjectRef:3:*BoundObjectReference
+SelfSubjectReview
+  @
+CrossVersionObjectReference
+  Kind:1:string Name:2:string APIVersion=apiVersion:3:string
+MetricTarget
+  Type:1:string Value:2:*Quantity AverageValue:3:*Quantity AverageUtilization:4:*int32
+ResourceMetricSource
+  Name:1:string Target:2:MetricTarget
+MetricSpec
+  Type:1:string Resource:4:*ResourceMetricSource
+HorizontalPodAutoscaler
+  @ Spec:2:HorizontalPodAutoscalerSpec
+HorizontalPodAutoscalerSpec
+  ScaleTargetRef:1:CrossVersionObjectReference MinReplicas:2:*int32 MaxReplicas:3:int32 Metrics:4:[]MetricSpec
 PriorityClass
   @ Value:2:int32 GlobalDefault:3:bool Description:4:string PreemptionPolicy:5:*PreemptionPolicy
 """

@@ -1,75 +1,36 @@
 """A day's work with the real kubectl and helm, command by command as it was recorded on a real control plane."""
 
-import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from delegate.simulator.server import Simulator
+from tests.simulator.programs import Person, Printed
 from tests.simulator.replaying import load
-from tests.tools import require_tool, search_path
 
-SECONDS_EACH = 90.0
-"""More than any command waits by its own flags."""
 _DRAWN = "[bcdfghjklmnpqrstvwxz2456789]"
 _POD = re.compile(f"^(pod/.*?-)(?:<pod>|{_DRAWN}{{5}}|{_DRAWN}{{6,10}}-{_DRAWN}{{5}})$")
-
-
-class Printed(NamedTuple):
-    code: int
-    stdout: list[str]
-    stderr: list[str]
 
 
 @pytest.mark.timeout(180)
 async def test_kubectl_and_helm_print_what_they_printed_on_a_real_control_plane(simulator: Simulator, tmp_path: Path) -> None:
     """Every exit code and every recorded line is the same, names that are drawn for pods aside."""
     session = load("kubectl-helm-session")
-    environment = _environment(simulator, tmp_path)
+    person = Person(simulator, tmp_path, "work")
     for name, text in session["files"].items():
-        path = tmp_path / "work" / name
+        path = person.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
     found = []
     for number, step in enumerate(session["steps"], 1):
-        printed = await _run(step["command"], tmp_path / "work", environment)
+        printed = await person.run(step["command"])
         found += [f"step {number}, {step['command']}: {line}" for line in differences(step, printed)]
 
     assert found == []
-
-
-def _environment(simulator: Simulator, folder: Path) -> dict[str, str]:
-    """Nothing of the machine's own settings reaches them; helm works in the namespace of the session."""
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.touch(mode=0o600)
-    kubeconfig.write_text(simulator.kubeconfig(), encoding="utf-8")
-    return {"PATH": search_path(), "HOME": str(folder), "KUBECONFIG": str(kubeconfig), "HELM_NAMESPACE": "work", "TMPDIR": str(folder)}
-
-
-async def _run(command: str, folder: Path, environment: dict[str, str]) -> Printed:
-    program, *arguments = command.split()  # as recorded: words without quotes
-    pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(
-        require_tool(program), *arguments, cwd=folder, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-    )
-    try:
-        async with asyncio.timeout(SECONDS_EACH):
-            out, err = await child.communicate()
-    except TimeoutError:
-        child.kill()
-        await child.wait()
-        raise
-    assert child.returncode is not None
-    return Printed(child.returncode, _lines(out), _lines(err))
-
-
-def _lines(output: bytes) -> list[str]:
-    """Without the empty lines around, as recorded."""
-    return output.decode().strip("\n").splitlines()
 
 
 def differences(step: dict[str, Any], printed: Printed) -> list[str]:

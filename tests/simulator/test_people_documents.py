@@ -1,6 +1,5 @@
 """What people's tools ask a cluster of itself: OpenAPI documents for validation and explanations, and aggregated APIs."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from delegate.simulator.server import Simulator
 from tests.simulator.clients import Client
-from tests.tools import require_tool
+from tests.simulator.programs import Person
 
 GROUP = "metrics.example.org"
 DEFINITION = {
@@ -55,34 +54,21 @@ async def _define(client: Client) -> None:
     await client.until("/apis/example.org/v1", lambda body: isinstance(body, dict) and body.get("kind") == "APIResourceList")
 
 
-async def _kubectl(simulator: Simulator, folder: Path, *arguments: str) -> tuple[int, str]:
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.touch(mode=0o600)
-    kubeconfig.write_text(simulator.kubeconfig(), encoding="utf-8")
-    child = await asyncio.create_subprocess_exec(
-        require_tool("kubectl"),
-        *arguments,
-        env={"HOME": str(folder), "KUBECONFIG": str(kubeconfig)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(30):
-        output, _ = await child.communicate()
-    assert child.returncode is not None
-    return child.returncode, output.decode()
-
-
 @pytest.mark.parametrize("form", ["plaintext", "plaintext-openapiv2"])
 async def test_kubectl_explains_built_in_and_custom_kinds(simulator: Simulator, client: Client, tmp_path: Path, form: str) -> None:
     """By the third version of OpenAPI and by the second, which it reads as protobuf."""
     await _define(client)
 
-    code, text = await _kubectl(simulator, tmp_path, "explain", "deployment.spec.strategy.rollingUpdate.maxSurge", "--output", form)
-    assert (code, "maximum number of pods that can be scheduled above" in " ".join(text.split())) == (0, True), text
+    person = Person(simulator, tmp_path)
+    kinds = {
+        "deployment.spec.strategy.rollingUpdate.maxSurge": "maximum number of pods that can be scheduled above",
+        "widget.spec": "How large it is.",
+    }
 
-    code, text = await _kubectl(simulator, tmp_path, "explain", "widget.spec", "--output", form)
-    assert (code, "How large it is." in text) == (0, True), text
+    for place, words in kinds.items():
+        printed = await person.run(f"kubectl explain {place} --output {form}")
+        assert (printed.code, printed.stderr) == (0, [])
+        assert words in " ".join(" ".join(printed.stdout).split())
 
 
 async def test_the_second_version_says_no_more_of_custom_kinds_than_it_can(client: Client) -> None:
