@@ -10,14 +10,24 @@ from typing import Any
 
 import msgspec
 
+from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
 from delegate.model.sources import HelmOptions, KustomizeOptions, KustomizePatch, Source, SourceType
 
 _TOP = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _METADATA = frozenset({"name"})
-_SPEC = frozenset({"source", "sources", "sourceHydrator", "destination", "syncPolicy"})
+_SPEC = frozenset(
+    {
+    }
+)
+    {"project", "source", "sources", "sourceHydrator", "destination", "syncPolicy", "ignoreDifferences", "revisionHistoryLimit"}
+)
 _DESTINATION = frozenset({"name", "server", "namespace"})
-_SYNC_POLICY = frozenset({"automated", "syncOptions"})
+_SYNC_POLICY = frozenset({"automated", "syncOptions", "retry", "managedNamespaceMetadata"})
+_RETRY = frozenset({"limit", "backoff"})
+_BACKOFF = frozenset({"duration", "maxDuration"})
+_IGNORED_DIFFERENCE = frozenset({"group", "kind", "name", "namespace", "jsonPointers", "jqPathExpressions", "managedFieldsManagers"})
+_APPROVED = ("delegate.gitops/deletion-approved", "argocd.argoproj.io/deletion-approved")
 _OUR_ANNOTATIONS = "delegate.gitops/"
 _DIRECTORY = frozenset({"recurse", "include", "exclude"})
 
@@ -34,15 +44,12 @@ _ABSENT: Mapping[str, str] = {
     "metadata.ownerReferences": "",
     "metadata.resourceVersion": "",
     "metadata.uid": "",
-    "spec.ignoreDifferences": "differences in these fields are seen, and set right",
     "spec.info": "",
-    "spec.project": "",
-    "spec.revisionHistoryLimit": "",
     "spec.syncPolicy.automated.allowEmpty": "an empty set prunes nothing unless forced",
     "spec.syncPolicy.automated.enabled": "a task runs once, when it is submitted",
     "spec.syncPolicy.automated.selfHeal": "a task runs once, when it is submitted",
-    "spec.syncPolicy.managedNamespaceMetadata": "a namespace is created without labels and annotations of its own",
-    "spec.syncPolicy.retry": "a failed task is not queued again; its steps are tried again as the task's `retry` says",
+    "spec.syncPolicy.retry.refresh": "each attempt resolves its revision anew",
+    "spec.syncPolicy.retry.backoff.factor": "waits double, with jitter",
     "directory.disableExtensionFilter": "only .yaml, .yml and .json files are read",
     "directory.jsonnet": "jsonnet files are not read",
     "helm.passCredentials": "credentials are given to the host alone that they are for",
@@ -75,22 +82,70 @@ def read_application(document: Mapping[str, Any]) -> JsonObject:
     reading.pick(document, _TOP, "")
     annotations = reading.part(metadata, "annotations", "metadata.")
     ours = {name: value for name, value in annotations.items() if str(name).startswith(_OUR_ANNOTATIONS)}
-    reading.pick(metadata, _METADATA if len(ours) < len(annotations) else _METADATA | {"annotations"}, "metadata")
+    approved = any(annotations.get(name) for name in _APPROVED)
+    all_known = annotations.keys() <= {*ours, *_APPROVED}
+    reading.pick(metadata, _METADATA | {"annotations"} if all_known else _METADATA, "metadata")
     reading.pick(spec, _SPEC, "spec")
     policy = reading.part(spec, "syncPolicy", "spec.")
     automated = reading.part(policy, "automated", "spec.syncPolicy.")
     reading.pick(policy, _SYNC_POLICY, "spec.syncPolicy")
     reading.pick(automated, frozenset({"prune"}), "spec.syncPolicy.automated")
     destination = reading.pick(reading.part(spec, "destination", "spec."), _DESTINATION, "spec.destination")
+    wanted: JsonObject = {**_sources(spec, reading), "syncPolicy": _sync_policy(policy, reading)}
+    if spec.get("ignoreDifferences"):
+        wanted["ignoreDifferences"] = _ignored_differences(spec["ignoreDifferences"], reading)
+    if spec.get("revisionHistoryLimit") is not None:
+        wanted["revisionHistoryLimit"] = max(1, _integer(spec["revisionHistoryLimit"], "spec.revisionHistoryLimit"))
+    retry = _retry(reading.part(policy, "retry", "spec.syncPolicy."), reading)
     return {
         "kind": "sync",
         "application": metadata.get("name", ""),
         "destination": destination,
-        "spec": {**_sources(spec, reading), "syncPolicy": {"syncOptions": policy.get("syncOptions") or []}},
-        "options": {"prune": bool(automated.get("prune", False))},
+        "spec": wanted,
+        "options": {"prune": bool(automated.get("prune", False))} | ({"confirm": True} if approved else {}),
+        **({"retry": retry} if retry else {}),
         **({"annotations": ours} if ours else {}),
         "notices": reading.notices(),
     }
+
+
+def _sync_policy(policy: Mapping[str, Any], reading: "_Reading") -> JsonObject:
+    wanted: JsonObject = {"syncOptions": policy.get("syncOptions") or []}
+    managed = reading.part(policy, "managedNamespaceMetadata", "spec.syncPolicy.")
+    if managed:
+        place = "spec.syncPolicy.managedNamespaceMetadata"
+        wanted["managedNamespaceMetadata"] = reading.pick(managed, frozenset({"labels", "annotations"}), place)
+    return wanted
+
+
+def _ignored_differences(written: object, reading: "_Reading") -> list[JsonObject]:
+    if not isinstance(written, list):
+        raise NotAnApplicationError("is no list", "spec.ignoreDifferences")
+    places = [f"spec.ignoreDifferences[{index}]" for index in range(len(written))]
+    return [reading.pick(reading.mapping(each, place), _IGNORED_DIFFERENCE, place) for each, place in zip(written, places, strict=True)]
+
+
+def _retry(written: Mapping[str, Any], reading: "_Reading") -> JsonObject:
+    """What is tried again here are the steps of a sync, each so often; a negative limit means: without end."""
+    picked = reading.pick(written, _RETRY, "spec.syncPolicy.retry")
+    backoff = reading.pick(reading.part(picked, "backoff", "spec.syncPolicy.retry."), _BACKOFF, "spec.syncPolicy.retry.backoff")
+    retry: JsonObject = {}
+    if "limit" in picked:
+        limit = _integer(picked["limit"], "spec.syncPolicy.retry.limit")
+        retry["maxAttempts"] = 100 if limit < 0 else min(100, limit + 1)
+    for name, field in (("duration", "baseMs"), ("maxDuration", "maxMs")):
+        if name in backoff:
+            try:
+                retry[field] = max(1, round(parse_duration(str(backoff[name])) * 1000))
+            except ValueError as error:
+                raise NotAnApplicationError(str(error), f"spec.syncPolicy.retry.backoff.{name}") from error
+    return retry
+
+
+def _integer(value: object, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise NotAnApplicationError("is no integer", field)
+    return value
 
 
 def _sources(spec: Mapping[str, Any], reading: "_Reading") -> JsonObject:

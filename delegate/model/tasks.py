@@ -58,13 +58,24 @@ class Destination(_Strict, frozen=True):
     namespace: str = ""
 
 
+class NamespaceMetadata(_Strict, frozen=True):
+    """What a destination namespace carries that a sync creates."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
 class SyncPolicy(_Strict, frozen=True):
+    """`suspend`: nothing is written until it is taken away; what would be is shown."""
+
     sync_options: tuple[str, ...] = ()
     prune_guard: PruneGuard = PruneGuard()
+    managed_namespace_metadata: NamespaceMetadata = NamespaceMetadata()
+    suspend: bool = False
 
 
 class SyncSpec(_Strict, frozen=True):
-    """One `source`, or several `sources` whose objects are one set."""
+    """One `source`, or several `sources` whose objects are one set. `project` may want more of sources than they say themselves."""
 
     source: Source = Source()
     sources: tuple[Source, ...] = ()
@@ -72,6 +83,7 @@ class SyncSpec(_Strict, frozen=True):
     ignore_differences: tuple[IgnoredDifference, ...] = ()
     ownership: tuple[OwnershipRule, ...] = ()
     revision_history_limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEFAULT_LIMIT
+    project: str = ""
 
     @property
     def all_sources(self) -> tuple[Source, ...]:

@@ -127,9 +127,7 @@ def test_fields_without_a_meaning_are_named() -> None:
     """In one line together; with words of their own where what happens instead could surprise."""
     document = application(
         project="default",
-        revisionHistoryLimit=3,
-        ignoreDifferences=[{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}],
-        syncPolicy={"automated": {"prune": True, "selfHeal": True}, "retry": {"limit": 2}},
+        syncPolicy={"automated": {"prune": True, "selfHeal": True}, "retry": {"limit": 2, "refresh": True}},
         source={"repoURL": "https://git.example/a.git", "path": "a", "helm": {"version": "v3"}, "pathh": "b"},
     )
     document["metadata"] |= {"namespace": "argocd", "finalizers": ["resources-finalizer.argocd.argoproj.io"]}
@@ -137,11 +135,57 @@ def test_fields_without_a_meaning_are_named() -> None:
 
     notices = read_task(document).notices
 
-    named = "operation", "metadata.namespace, metadata.finalizers, spec.project, spec.revisionHistoryLimit, spec.source.helm.version"
+    named = "operation", "metadata.namespace, metadata.finalizers, spec.source.helm.version"
     assert f"these fields have no effect here: {named[1]}" in notices
-    for field in ("operation", "spec.ignoreDifferences", "spec.syncPolicy.retry", "spec.syncPolicy.automated.selfHeal"):
+    for field in ("operation", "spec.syncPolicy.retry.refresh", "spec.syncPolicy.automated.selfHeal"):
         assert sum(notice.startswith(f"{field} has no effect here: ") for notice in notices) == 1
     assert "spec.source.pathh is not known and has no effect; did you mean `path`?" in notices
+
+
+def test_what_an_application_says_of_its_objects() -> None:
+    """Ignored differences, history, retry and the metadata of its namespace mean what they mean in Argo CD."""
+    document = application(
+        revisionHistoryLimit=3,
+        ignoreDifferences=[
+            {"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"], "managedFieldsManagers": ["hpa"]},
+            {"kind": "ConfigMap", "name": "a", "namespace": "b", "jqPathExpressions": [".data.x"]},
+        ],
+        syncPolicy={
+            "retry": {"limit": 4, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}},
+            "managedNamespaceMetadata": {"labels": {"team": "a"}},
+        },
+        source={"repoURL": "https://git.example/a.git", "path": "a"},
+    )
+    document["metadata"]["annotations"] = {"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"}
+
+    task = read_task(document)
+    spec = task.sync_spec()
+
+    first, second = spec.ignore_differences
+    assert (first.group, first.json_pointers, first.managed_fields_managers) == ("apps", ("/spec/replicas",), ("hpa",))
+    assert (second.name, second.namespace, second.jq_path_expressions) == ("a", "b", (".data.x",))
+    assert spec.revision_history_limit == 3
+    assert (task.retry.max_attempts, task.retry.base_ms, task.retry.max_ms) == (5, 5_000, 180_000)
+    assert spec.sync_policy.managed_namespace_metadata.labels == {"team": "a"}
+    assert task.options.confirm
+    assert [notice for notice in task.notices if "effect" in notice] == [
+        "spec.syncPolicy.retry.backoff.factor has no effect here: waits double, with jitter"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"revisionHistoryLimit": "many"}, "spec.revisionHistoryLimit"),
+        ({"ignoreDifferences": {"kind": "Deployment"}}, "spec.ignoreDifferences"),
+        ({"syncPolicy": {"retry": {"limit": "x"}}}, "spec.syncPolicy.retry.limit"),
+        ({"syncPolicy": {"retry": {"backoff": {"duration": "soon"}}}}, "spec.syncPolicy.retry.backoff.duration"),
+    ],
+)
+def test_parts_of_the_wrong_shape_are_refused(spec: JsonObject, field: str) -> None:
+    """By the field that they stand in."""
+    document = application(source={"repoURL": "https://git.example/a.git", "path": "a"}, **spec)
+    assert [where for where, _ in faults(document)] == [field]
 
 
 def test_a_hydrated_branch_is_synced() -> None:

@@ -140,7 +140,9 @@ class Carrier:
         if ground.creates_namespace:
             self._report.began_writing = True
             with contextlib.suppress(AlreadyExistsError):
-                await ground.client.create(NAMESPACE_TYPE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+                managed = self._task.sync_spec().sync_policy.managed_namespace_metadata
+                metadata: JsonObject = {"name": name, "labels": managed.labels, "annotations": managed.annotations}
+                await ground.client.create(NAMESPACE_TYPE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
             return
         for position, finding in enumerate(ground.findings):
             change = finding.change

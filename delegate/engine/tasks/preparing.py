@@ -96,18 +96,20 @@ class Preparation:
 
     @property
     def only_shows(self) -> bool:
-        return self._task.kind is TaskKind.DIFF or self._task.options.dry_run
+        return self._task.kind is TaskKind.DIFF or self._task.options.dry_run or self._spec.sync_policy.suspend
 
     async def prepare(self) -> Ground:
         """Raises every fault of the source or of the set as a whole; those of single objects are findings."""
         wanted, report = self._spec.all_sources, self._report
         report.notice((*self._task.notices, *self._option_notices))
+        if self._spec.sync_policy.suspend:
+            report.notice(["this Application is suspended: nothing is written; take syncPolicy.suspend away to go on"])
         with report.timed("resolve"):
             revisions = await self._parts.sources.resolve_all(wanted, timeout=self._left())
             report.revision = ",".join(each.revision for each in revisions)
             self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            target = TaskTarget(self._task, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)).target()
+            target = TaskTarget(self._task, self._spec.project, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)).target()
             rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
             report.notice(rendered.notices)
         with report.timed("plan"):
