@@ -18,9 +18,15 @@ _TOP = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _METADATA = frozenset({"name"})
 _SPEC = frozenset(
     {
+        "project",
+        "source",
+        "sources",
+        "sourceHydrator",
+        "destination",
+        "syncPolicy",
+        "ignoreDifferences",
+        "revisionHistoryLimit",
     }
-)
-    {"project", "source", "sources", "sourceHydrator", "destination", "syncPolicy", "ignoreDifferences", "revisionHistoryLimit"}
 )
 _DESTINATION = frozenset({"name", "server", "namespace"})
 _SYNC_POLICY = frozenset({"automated", "syncOptions", "retry", "managedNamespaceMetadata"})
