@@ -24,6 +24,7 @@ from delegate.daemon.connection.progress import ProgressSender
 from delegate.daemon.connection.releases import Releaser
 from delegate.daemon.connection.reporter import Reporter
 from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, Session, SessionHooks, SessionKeeper
+from delegate.daemon.connection.telling import LetterTeller
 from delegate.daemon.connection.transport import Limits, Transport
 from delegate.daemon.connection.work_lane import Poller
 from delegate.daemon.identity.store import Identity, IdentityStore
@@ -142,12 +143,14 @@ class Lanes:
         caller = Caller(self.keeper, self._transport)
         self.releaser = Releaser(caller, work_faults, outbox.settle)
         self.progress = ProgressSender(caller, self.keeper, work_faults)
+        mailroom.tell = LetterTeller(caller, self.keeper, work_faults).tell
         self.reporter = Reporter(
             outbox,
             self.keeper,
             self._transport,
             work_faults,
             bury=mailroom.keep_result,
+            bury_task=mailroom.keep_exhausted,
             on_settled=lambda attempt, verdict: self._counters.count_result(verdict),
         )
         self.poller: Poller[Reservation] = Poller(

@@ -8,16 +8,17 @@ letter once in the life of a process.
 import asyncio
 import datetime as dt
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import msgspec
 import structlog
 
 from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.reporter import Rejection
 from delegate.daemon.connection.trust import tls_context
 from delegate.daemon.deadletters.bucket import Bucket
-from delegate.daemon.deadletters.courier import Courier, CourierHooks, CourierRules
+from delegate.daemon.deadletters.courier import Courier, CourierHooks, CourierRules, StoredLetter
 from delegate.daemon.deadletters.errors import SpoolUnusableError
 from delegate.daemon.deadletters.letter import Addressed, Letter, Reason, Writer, error_chain
 from delegate.daemon.deadletters.letterbox import DeadLetters
@@ -27,7 +28,10 @@ from delegate.foundation.errors import DelegateError
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.settings.proxies import ProxyRules
 from delegate.foundation.telemetry.metrics import DelegateMetrics
+from delegate.model.resources import JsonObject
+from delegate.model.results import ErrorDetail
 from delegate.protocol.codec import UndecodableTask
+from delegate.protocol.letters import LetterNotice
 
 log = structlog.get_logger(__name__)
 _WRITE_SECONDS = 30.0
@@ -37,7 +41,10 @@ _REMEMBERED_TASKS = 1_000
 
 
 class Mailroom:
-    """`open`, then `run` as a part that outlives the work, then `send_rest`, end `run`, and `close`. Made in the loop that uses it."""
+    """`open`, then `run` as a part that outlives the work, then `send_rest`, end `run`, and `close`. Made in the loop that uses it.
+
+    `tell` tells the manager of a letter; a DelegateError of it has that told again later.
+    """
 
     def __init__(self, settings: DelegateSettings, metrics: DelegateMetrics, rules: CourierRules) -> None:
         """Raises BucketSettingError."""
@@ -51,7 +58,9 @@ class Mailroom:
         bucket = Bucket.of_settings(
             spool, proxy_for=ProxyRules.from_settings(network).address_for, tls=lambda: tls_context(network.ssl_cert_file)
         )
-        self._courier = Courier(self._letters, bucket, rules=rules, hooks=CourierHooks(on_ending=metrics.record_dead_letter_ending))
+        self.tell: Callable[[LetterNotice], Awaitable[None]] = _nobody_is_told
+        hooks = CourierHooks(on_stored=self._tell, on_ending=metrics.record_dead_letter_ending)
+        self._courier = Courier(self._letters, bucket, rules=rules, hooks=hooks)
         self._writer = Writer(delegate=settings.identity.name)
         self._written_tasks: OrderedDict[str, None] = OrderedDict()
         metrics.watch(metrics.dlq_spool_entries, lambda: self._letters.entries)
@@ -83,6 +92,23 @@ class Mailroom:
                 attempts=rejection.tries,
             )
         )
+
+    async def keep_exhausted(self, kept: Kept) -> None:
+        """The task of a result that failed for a reason which may pass, and is not tried any more. Raises DeadLetterError."""
+        item = kept.item
+        if kept.task is None:
+            return
+        about = Addressed(task=item.task_id, attempt=item.attempt_id, fence=item.fence, kind=kept.kind, application=kept.application)
+        letter = self._writer.of_task(
+            msgspec.json.encode(kept.task),
+            Reason.RETRIES_EXHAUSTED,
+            about,
+            created=_time(kept.kept_at),
+            message=str(item.result.get("message") or ""),
+            errors=_errors_of(item.result),
+            attempts=kept.tries,
+        )
+        await self._put(msgspec.structs.replace(letter, outcome=kept.outcome, cluster=str(item.result.get("cluster") or "")))
 
     async def keep_task(self, task: UndecodableTask) -> None:
         """A task that this delegate can't read, by the bytes that came. Where it can't be kept it stays the manager's alone."""
@@ -118,6 +144,11 @@ class Mailroom:
     async def close(self) -> None:
         await self._letters.close()
 
+    async def _tell(self, stored: StoredLetter) -> None:
+        notice = _notice_of(stored)
+        if notice is not None:
+            await self.tell(notice)
+
     async def _put(self, letter: Letter) -> None:
         try:
             async with asyncio.timeout(_WRITE_SECONDS):
@@ -127,6 +158,44 @@ class Mailroom:
                 f"the dead-letter spool {self._letters.directory} did not take a letter within {_WRITE_SECONDS:g} s",
                 hint="check the disk under it, or set DELEGATE_DLQ_DIR to another",
             ) from error
+
+
+async def _nobody_is_told(notice: LetterNotice) -> None:
+    pass
+
+
+def _notice_of(stored: StoredLetter) -> LetterNotice | None:
+    """What the manager is told of a letter; of one in pieces once, by the first."""
+    letter = stored.letter
+    if letter.part is not None and letter.part.number != 1:
+        return None
+    error = letter.errors[0] if letter.errors else None
+    return LetterNotice(
+        id=letter.part.letter if letter.part is not None else stored.id,
+        reason=letter.reason,
+        created=letter.created.isoformat(),
+        message=letter.message,
+        error_code=error.code if error is not None else "",
+        error_category=error.category if error is not None else "",
+        task=letter.task,
+        attempt=letter.attempt,
+        kind=letter.kind,
+        application=letter.application,
+        cluster=letter.cluster,
+        outcome=letter.outcome,
+        attempts=letter.attempts,
+        url=stored.url,
+        sha256=stored.sha256,
+        size=stored.size,
+        masked=letter.redaction.masked,
+    )
+
+
+def _errors_of(result: JsonObject) -> tuple[ErrorDetail, ...]:
+    try:
+        return msgspec.convert(result.get("errors") or (), tuple[ErrorDetail, ...])
+    except msgspec.ValidationError:  # a short form may have cut it
+        return ()
 
 
 def _time(text: str) -> dt.datetime:

@@ -25,14 +25,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import msgspec
 import structlog
 
 from delegate import __version__
 from delegate.daemon.certificates import Certificates
 from delegate.daemon.conditions import Conditions, Watchdog
 from delegate.daemon.connection.errors import OutdatedError, RevokedError, SupersededError
-from delegate.daemon.connection.journal import Began, Kept
+from delegate.daemon.connection.journal import Began
 from delegate.daemon.connection.outbox import Outbox, OutboxLimits
 from delegate.daemon.connection.transport import Limits
 from delegate.daemon.deadletters.courier import CourierRules
@@ -41,6 +40,7 @@ from delegate.daemon.identity.store import IdentityStore
 from delegate.daemon.lanes import LaneHooks, LaneRules, Lanes, Myself
 from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.pool.workers import PoolHooks, PoolRules, WorkerPool
+from delegate.daemon.results import keep_result
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
@@ -50,13 +50,11 @@ from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 from delegate.foundation.telemetry.probes import ProbeServer
 from delegate.foundation.telemetry.systemd import Notifier
-from delegate.model.resources import JsonObject
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task
-from delegate.protocol import codec
 from delegate.protocol.enrolment import ClusterName
 from delegate.protocol.versions import PROTOCOL_MAX
-from delegate.protocol.work import LeasedTask, ResultItem
+from delegate.protocol.work import LeasedTask
 
 log = structlog.get_logger(__name__)
 _MARGIN_SECONDS = 10.0
@@ -306,21 +304,11 @@ class Daemon:
     # What the pool tells.
 
     async def _keep_result(self, leased: LeasedTask, result: TaskResult, seconds: float) -> None:
-        document: JsonObject = msgspec.to_builtins(result)
-        item = ResultItem(
-            attempt_id=leased.attempt_id,
-            task_id=leased.task_id,
-            fence=leased.fence,
-            attempt_token=leased.attempt_token,
-            digest=codec.result_digest(document),
-            result=document,
-        )
         self.metrics.record_task(leased.kind, result.outcome.value, seconds)
         if leased.kind == "sync":
             self.metrics.record_sync(result.application, result.outcome.value, seconds)
         self._lanes.progress.forget(leased.attempt_id)
-        kept_at = SYSTEM_CLOCK.now().isoformat(timespec="seconds")
-        await self._outbox.keep(Kept(item, leased.kind, leased.application, result.outcome.value, kept_at))
+        await keep_result(self._outbox, leased, result)
 
     # What the lanes tell.
 

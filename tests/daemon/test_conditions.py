@@ -82,7 +82,7 @@ async def test_a_full_disk_stops_the_taking_of_tasks_and_loses_nothing(tmp_path:
     async with running_behind_proxy(tmp_path, engine) as (operator, _, running):
         file = running.daemon._outbox._file
         assert file is not None
-        monkeypatch.setattr(file, "_write", write)
+        monkeypatch.setattr(file._disk, "write", write)
         full = True
         first = await operator.submit("shop")
         await eventually(lambda: running.daemon._outbox.full_reason)

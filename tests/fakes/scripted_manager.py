@@ -4,6 +4,7 @@ It keeps no rules of its own. Where rules matter, the tests use the real manager
 """
 
 import asyncio
+import base64
 import gzip
 import json
 import time
@@ -84,6 +85,8 @@ class ScriptedManager:
     verdicts: dict[str, str] = field(default_factory=dict)
     result_verdicts: dict[str, str] = field(default_factory=dict)
     results: dict[str, Json] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    letters: dict[str, Json] = field(default_factory=dict)
     session_token_seconds: float = 900.0
     lease_seconds: float = 45.0
     heartbeat_seconds: float = 0.1
@@ -132,7 +135,7 @@ class ScriptedManager:
     def session(self, body: Json) -> Json:
         self.epoch += 1
         settings = {"leaseSeconds": self.lease_seconds, "heartbeatSeconds": self.heartbeat_seconds, "pollSeconds": self.poll_seconds}
-        return {"epoch": self.epoch, "protocol": 1, "features": ["commands", "events"], "settings": settings}
+        return {"epoch": self.epoch, "protocol": 1, "features": ["commands", "dead-letters", "events"], "settings": settings}
 
     def heartbeat(self, body: Json) -> Json:
         decisions = [
@@ -159,6 +162,16 @@ class ScriptedManager:
             decisions.append({"attemptId": item["attemptId"], "verdict": verdict})
         return {"results": decisions}
 
+    def take_piece(self, body: Json) -> Json:
+        received = self.blobs.setdefault(body["sha256"], b"")
+        if body["offset"] == len(received):
+            received = self.blobs[body["sha256"]] = received + base64.b64decode(body["data"])
+        return {"received": len(received), "complete": len(received) == body["size"]}
+
+    def take_letters(self, body: Json) -> Json:
+        self.letters |= {each["id"]: each for each in body["letters"]}
+        return {"added": len(body["letters"])}
+
     def _acknowledge(self, body: Json) -> None:
         self.commands = [each for each in self.commands if each["id"] not in body.get("acknowledged", ())]
 
@@ -180,6 +193,8 @@ _DEFAULTS: dict[str, Callable[[ScriptedManager, Json], Any]] = {
     routes.COMMANDS: ScriptedManager.poll_commands,
     routes.ACQUIRE: ScriptedManager.acquire,
     routes.RESULTS: ScriptedManager.take_results,
+    routes.BLOBS: ScriptedManager.take_piece,
+    routes.LETTERS: ScriptedManager.take_letters,
     routes.RELEASE: lambda manager, body: {"attempts": []},
     routes.EVENTS: lambda manager, body: {"kept": len(body["events"])},
     routes.BYE: lambda manager, body: {},

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from delegate.model.resources import JsonObject
 from delegate.protocol.work import ResultItem
 
 
@@ -25,13 +26,19 @@ class Began(msgspec.Struct, frozen=True, tag="began", rename="camel"):
 
 
 class Kept(msgspec.Struct, frozen=True, tag="result", rename="camel"):
-    """A result that the manager has to get. `kept_at` is RFC 3339, for people."""
+    """A result that the manager has to get. `kept_at` is RFC 3339, for people.
+
+    `task` is the task's document where it failed for a reason that might pass, and is not tried any more (`tries`: hand-outs that began):
+    it becomes a dead letter once the manager has the result.
+    """
 
     item: ResultItem
     kind: str = ""
     application: str = ""
     outcome: str = ""
     kept_at: str = ""
+    tries: int = 1
+    task: JsonObject | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended", rename="camel"):

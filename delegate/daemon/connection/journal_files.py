@@ -7,20 +7,19 @@ Everything here blocks: the outbox calls it in a thread of its own, commands cal
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
 from delegate.daemon.connection.journal import Damage, Line, Reading, owed, read_records
-from delegate.daemon.directories import PRIVATE_FILE, sync_directory, write_all
+from delegate.daemon.connection.journal_disk import JournalDisk
 
 log = structlog.get_logger(__name__)
 SUFFIX = ".journal"
 _DAMAGED_SUFFIX = ".damaged"
 _MOST_DAMAGED_KEPT = 4
-Write = Callable[[int, bytes], None]
 
 
 class Place(NamedTuple):
@@ -33,13 +32,19 @@ class Place(NamedTuple):
 class JournalFile:
     """The journal that this process writes. A failed write leaves it as it was before."""
 
-    def __init__(self, path: Path, *, write: Write = write_all) -> None:
+    def __init__(self, path: Path, *, disk: JournalDisk | None = None) -> None:
         """Makes the file, empty and locked. Raises OSError."""
         self.path = path
-        self._write = write
-        self._descriptor = _create_locked(path)
+        self._disk = disk or JournalDisk()
+        self._descriptor = self._create_locked(path)
         self.size = 0
-        sync_directory(path.parent)
+        self._is_torn = False
+        self._is_renamed = False
+        try:
+            self._disk.sync_directory(path.parent)
+        except OSError:
+            self.close(remove=True)
+            raise
 
     def append(self, lines: Iterable[bytes], *, durable: bool) -> list[Place]:
         """Where each line lies now; all of them or none. `durable` waits for the disk. Raises OSError."""
@@ -51,9 +56,10 @@ class JournalFile:
             offset += len(line)
             pieces.append(line)
         try:
-            self._write(self._descriptor, b"".join(pieces))
+            self._make_good()
+            self._disk.write(self._descriptor, b"".join(pieces))
             if durable:
-                os.fdatasync(self._descriptor)
+                self._disk.flush(self._descriptor)
         except OSError:
             self._take_back()
             raise
@@ -70,22 +76,21 @@ class JournalFile:
             temporary.unlink()
         places: list[Place] = []
         offset = 0
-        descriptor = _create_locked(temporary)
+        descriptor = self._create_locked(temporary)
         try:
             for line in lines:
-                self._write(descriptor, line)
+                self._disk.write(descriptor, line)
                 places.append(Place(offset, len(line)))
                 offset += len(line)
-            os.fsync(descriptor)
-            temporary.replace(self.path)
+            self._disk.flush(descriptor)
+            self._disk.replace(temporary, self.path)
         except BaseException:
             os.close(descriptor)
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
         os.close(self._descriptor)
-        self._descriptor, self.size = descriptor, offset
-        sync_directory(self.path.parent)
+        self._descriptor, self.size, self._is_torn, self._is_renamed = descriptor, offset, False, True
         return places
 
     def close(self, *, remove: bool = False) -> None:
@@ -96,9 +101,23 @@ class JournalFile:
         os.close(self._descriptor)
 
     def _take_back(self) -> None:
+        self._is_torn = True
         with contextlib.suppress(OSError):  # a torn tail is recognised anyway when it is read
-            os.ftruncate(self._descriptor, self.size)
-            os.lseek(self._descriptor, self.size, os.SEEK_SET)
+            self._make_good()
+
+    def _make_good(self) -> None:
+        """What a fault left undone comes before anything else is promised."""
+        if self._is_torn:
+            self._disk.truncate(self._descriptor, self.size)
+            self._is_torn = False
+        if self._is_renamed:
+            self._disk.sync_directory(self.path.parent)
+            self._is_renamed = False
+
+    def _create_locked(self, path: Path) -> int:
+        descriptor = self._disk.create(path)
+        _try_lock(descriptor, fcntl.LOCK_EX)
+        return descriptor
 
 
 class Orphan(NamedTuple):
@@ -110,11 +129,12 @@ class Orphan(NamedTuple):
 
 
 @contextlib.contextmanager
-def adopted(directory: Path, own: Path | None = None) -> Iterator[list[Orphan]]:
+def adopted(directory: Path, own: Path | None = None, *, disk: JournalDisk | None = None) -> Iterator[list[Orphan]]:
     """The orphans of a directory, locked against others; removed at the end unless the block fails.
 
     A damaged one is set aside as `.damaged` for a person to look at, the newest few. Raises OSError.
     """
+    disk = disk or JournalDisk()
     held: list[tuple[Orphan, int]] = []
     try:
         for path in sorted(directory.glob(f"*{SUFFIX}")):
@@ -124,9 +144,9 @@ def adopted(directory: Path, own: Path | None = None) -> Iterator[list[Orphan]]:
                 held.append((Orphan(path, tuple(owed(reading.lines).values()), reading.damages), descriptor))
         yield [orphan for orphan, _ in held]
         for orphan, _ in held:
-            _put_away(orphan)
+            _put_away(orphan, disk)
         if held:
-            sync_directory(directory)
+            disk.sync_directory(directory)
     finally:
         for _, descriptor in held:
             os.close(descriptor)
@@ -154,12 +174,6 @@ def remove_leftovers(directory: Path) -> None:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
             os.close(descriptor)
-
-
-def _create_locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE_FILE)
-    _try_lock(descriptor, fcntl.LOCK_EX)
-    return descriptor
 
 
 def _lock_orphan(path: Path) -> int | None:
@@ -197,11 +211,11 @@ def _read_whole(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _put_away(orphan: Orphan) -> None:
+def _put_away(orphan: Orphan, disk: JournalDisk) -> None:
     if all(damage.torn for damage in orphan.damages):
-        orphan.path.unlink()
+        disk.unlink(orphan.path)
         return
-    orphan.path.replace(orphan.path.with_suffix(_DAMAGED_SUFFIX))
+    disk.replace(orphan.path, orphan.path.with_suffix(_DAMAGED_SUFFIX))
     set_aside = sorted(orphan.path.parent.glob(f"*{_DAMAGED_SUFFIX}"), key=lambda path: path.stat().st_mtime)
     for path in set_aside[:-_MOST_DAMAGED_KEPT]:
         path.unlink()

@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 
 from delegate.daemon.connection.journal import Began, Ended, Kept, Line, decode_line, encode_record
-from delegate.daemon.connection.journal_files import JournalFile, Orphan, Place, Write, adopted, remove_leftovers
-from delegate.daemon.directories import explain_fault, prepare_directory, write_all
+from delegate.daemon.connection.journal_disk import JournalDisk
+from delegate.daemon.connection.journal_files import JournalFile, Orphan, Place, adopted, read_journals, remove_leftovers
+from delegate.daemon.connection.large_results import LargeResults
+from delegate.daemon.directories import explain_fault, prepare_directory
+from delegate.model.resources import JsonObject
+from delegate.protocol.blobs import BlobReference
 from delegate.protocol.work import ResultItem
 
 log = structlog.get_logger(__name__)
@@ -41,13 +46,22 @@ class OutboxLimits:
 
 @dataclass
 class _Owed:
-    """One attempt that something is owed for. `line` is held for starts, `record` for results while memory allows."""
+    """One attempt that something is owed for. `line` is held for starts, `record` for results while memory allows.
+
+    `large` is the whole of a result that is a file of its own; `has_task`: it becomes a dead letter when the result is delivered.
+    """
 
     began: Began | None = None
     line: bytes | None = None
     place: Place | None = None
     record: Kept | None = None
     size: int = 0
+    large: BlobReference | None = None
+    has_task: bool = False
+
+    @property
+    def all_bytes(self) -> int:
+        return self.size + (self.large.size if self.large is not None else 0)
 
 
 @dataclass
@@ -58,6 +72,7 @@ class _Write:
     attempt_id: str = ""
     owed: _Owed | None = None
     durable: "asyncio.Future[None] | None" = None
+    large: BlobReference | None = None  # goes when the line is written
 
 
 class Outbox:
@@ -69,15 +84,17 @@ class Outbox:
         name: str,
         *,
         limits: OutboxLimits | None = None,
-        write: Write = write_all,
+        disk: JournalDisk | None = None,
         rewrite_bytes: int = _REWRITE_BYTES,
+        retry_seconds: float = _FIRST_RETRY_SECONDS,
     ) -> None:
-        """`name` is this process's own: its journal is called so. `write` and `rewrite_bytes` are seams of tests."""
+        """`name` is this process's own: its journal is called so. `disk` and what follows are seams of tests."""
         self.directory = directory
         self.on_kept: Callable[[str], None] = lambda attempt_id: None
         self._limits = limits or OutboxLimits()
         self._path = directory / f"{name}.journal"
-        self._write = write
+        self._disk = disk or JournalDisk()
+        self._large = LargeResults(directory, self._disk)
         self._rewrite_bytes = rewrite_bytes
         self._file: JournalFile | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outbox")
@@ -85,11 +102,12 @@ class Outbox:
         self._starts: dict[str, _Owed] = {}
         self._results: dict[str, _Owed] = {}
         self._lost: dict[str, Began] = {}
+        self._newly_lost = 0
         self._bytes = 0
         self._remembered = 0
         self._queue: list[_Write] = []
         self._writing = False
-        self._retry_seconds = _FIRST_RETRY_SECONDS
+        self._first_retry_seconds = self._retry_seconds = retry_seconds
         self._retry: asyncio.TimerHandle | None = None
         self._fault = ""
         self._free = asyncio.Event()
@@ -121,9 +139,14 @@ class Outbox:
         return [attempt_id for attempt_id, owed in self._results.items() if owed.place is not None]
 
     def size_of(self, attempt_id: str) -> int:
-        """Bytes of a result on disk; 0 where there is none."""
+        """Bytes of a result on disk, the whole of a large one included; 0 where there is none."""
         owed = self._results.get(attempt_id)
-        return owed.size if owed is not None else 0
+        return owed.all_bytes if owed is not None else 0
+
+    def has_task(self, attempt_id: str) -> bool:
+        """Whether a task's document is kept with this result, for a dead letter."""
+        owed = self._results.get(attempt_id)
+        return owed is not None and owed.has_task
 
     def owed_attempts(self) -> tuple[list[Began], list[Began]]:
         """Attempts whose results are kept, and attempts that earlier processes began and never ended. For any thread."""
@@ -138,8 +161,9 @@ class Outbox:
         prepare_directory(self.directory)
         try:
             remove_leftovers(self.directory)
-            self._file = JournalFile(self._path, write=self._write)
-            with adopted(self.directory, self._path) as orphans:
+            self._large.tidy(_named_large(self.directory))
+            self._file = JournalFile(self._path, disk=self._disk)
+            with adopted(self.directory, self._path, disk=self._disk) as orphans:
                 lines = [line for orphan in orphans for line in orphan.lines]
                 self._file.append((line.raw for line in lines), durable=True)
         except OSError as error:
@@ -153,7 +177,8 @@ class Outbox:
             log.info("outbox.recovered", results=len(self._results), lost_attempts=len(self._lost))
 
     async def adopt(self) -> int:
-        """Takes over what a process left that ended meanwhile; the number of attempts it began and never ended."""
+        """Takes over what a process left that ended meanwhile. How many attempts are lost since the last time: that it began and never
+        ended, or whose result was found damaged here."""
         while self._writing:
             await self._free.wait()
         self._take_turn()
@@ -168,7 +193,8 @@ class Outbox:
         finally:
             self._end_turn()
             self._write_on()
-        return len(self._lost) - lost
+        newly, self._newly_lost = self._newly_lost, 0
+        return len(self._lost) - lost + newly
 
     def began(self, began: Began) -> None:
         """An attempt was taken on: should this process die, the next one says so."""
@@ -182,13 +208,43 @@ class Outbox:
         """Returns when the result is on disk; waits as long as the disk refuses."""
         item = kept.item
         line = encode_record(kept)
-        owed = _Owed(began=_began_of(kept), record=kept, size=len(line))
+        owed = _Owed(began=_began_of(kept), record=kept, size=len(line), large=item.blob, has_task=kept.task is not None)
         durable = asyncio.get_running_loop().create_future()
         with self._lock:
             self._results[item.attempt_id] = owed
-        self._bytes += owed.size
+        self._bytes += owed.all_bytes
         self._enqueue(_Write(line, item.attempt_id, owed, durable))
         await asyncio.shield(durable)
+
+    async def keep_large(self, pieces: Callable[[], Iterable[bytes]]) -> BlobReference:
+        """Keeps the whole of a large result, and returns when it is on disk; waits as long as the disk refuses. `keep` the short form
+        that names it next."""
+        wait = self._first_retry_seconds
+        while True:
+            try:
+                reference = await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._large.keep(pieces()))
+            except OSError as error:
+                self._note_fault(error)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LAST_RETRY_SECONDS)
+            else:
+                self._note_success()
+                return reference
+
+    async def read_large(self, sha256: str, offset: int, size: int) -> bytes:
+        """A piece of the whole of a large result. Raises OSError."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._large.read(sha256, offset, size))
+
+    async def load_whole(self, kept: Kept) -> Kept:
+        """The record with its result as it was, where that is a file of its own and still is what was written."""
+        blob = kept.item.blob
+        if blob is None:
+            return kept
+        whole: JsonObject | None = await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._large.load(blob.sha256))
+        if whole is None:
+            log.error("outbox.large_result_damaged", attempt=kept.item.attempt_id, sha256=blob.sha256)
+            return kept
+        return msgspec.structs.replace(kept, item=msgspec.structs.replace(kept.item, result=whole, blob=None))
 
     async def load(self, attempt_ids: Iterable[str]) -> list[ResultItem]:
         """The results of these attempts; those settled meanwhile are left out."""
@@ -201,6 +257,7 @@ class Outbox:
         read: dict[str, Kept] = {}
         if absent:
             read = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, absent)
+            self._lose(set(absent) - set(read))
         records = [owed.record or read.get(attempt_id) for attempt_id, owed in wanted]
         return [record for record in records if record is not None]
 
@@ -210,10 +267,10 @@ class Outbox:
             owed = self._results.pop(attempt_id, None)
             known = [owed, self._starts.pop(attempt_id, None), self._lost.pop(attempt_id, None)]
         if owed is not None:
-            self._bytes -= owed.size
+            self._bytes -= owed.all_bytes
             self._forget_copy(owed)
         if any(each is not None for each in known):
-            self._enqueue(_Write(encode_record(Ended(attempt_id))))
+            self._enqueue(_Write(encode_record(Ended(attempt_id)), large=owed.large if owed is not None else None))
 
     async def close(self, *, within_seconds: float = 5.0) -> None:
         """Writes what is still queued, and gives the journal up; what is owed stays on disk."""
@@ -240,10 +297,24 @@ class Outbox:
                 case Began() as began:
                     self._lost[began.attempt_id] = began
                 case Kept(item=item) as kept:
-                    self._results[item.attempt_id] = _Owed(began=_began_of(kept), place=place, size=place.length)
-                    self._bytes += place.length
+                    before = self._results.get(item.attempt_id)  # an adoption that was cut short has it in two journals
+                    owed = _Owed(began=_began_of(kept), place=place, size=place.length, large=item.blob, has_task=kept.task is not None)
+                    self._results[item.attempt_id] = owed
+                    self._bytes += owed.all_bytes - (before.all_bytes if before is not None else 0)
                 case Ended():
                     pass
+
+    def _lose(self, attempt_ids: Iterable[str]) -> None:
+        """Results that the disk gave back as something else: their attempts ended without one, which the manager has to know."""
+        for attempt_id in attempt_ids:
+            with self._lock:
+                owed = self._results.get(attempt_id)
+                if owed is None or owed.place is None or owed.began is None:
+                    continue
+                del self._results[attempt_id]
+                self._lost[attempt_id] = owed.began
+                self._newly_lost += 1
+            self._bytes -= owed.all_bytes
 
     def _enqueue(self, write: _Write) -> None:
         self._queue.append(write)
@@ -275,9 +346,7 @@ class Outbox:
             self._queue[:0] = batch
             self._put_off(error)
             return
-        if self._fault:
-            log.info("outbox.writable_again")
-            self._fault, self._retry_seconds = "", _FIRST_RETRY_SECONDS
+        self._note_success()
         for write, place in zip(batch, future.result(), strict=True):
             if write.owed is not None:
                 write.owed.place = place
@@ -288,18 +357,29 @@ class Outbox:
                 if not write.durable.done():
                     write.durable.set_result(None)
                 self.on_kept(write.attempt_id)
+        ended = [write.large.sha256 for write in batch if write.large is not None]
+        if ended:
+            asyncio.get_running_loop().run_in_executor(self._thread, self._remove_large, ended)
         if not self._rewrite_if_wasteful():
             self._write_on()
 
     def _put_off(self, error: BaseException) -> None:
         if not isinstance(error, OSError):
             raise error
+        self._note_fault(error)
+        self._retry = asyncio.get_running_loop().call_later(self._retry_seconds, self._try_again)
+        self._retry_seconds = min(2 * self._retry_seconds, _LAST_RETRY_SECONDS)
+
+    def _note_fault(self, error: OSError) -> None:
         explained = explain_fault(self.directory, error)
         if not self._fault:
             log.error("outbox.unwritable", error=str(explained), hint=explained.hint)
         self._fault = f"{explained.message}; {explained.hint}"
-        self._retry = asyncio.get_running_loop().call_later(self._retry_seconds, self._try_again)
-        self._retry_seconds = min(2 * self._retry_seconds, _LAST_RETRY_SECONDS)
+
+    def _note_success(self) -> None:
+        if self._fault:
+            log.info("outbox.writable_again")
+        self._fault, self._retry_seconds = "", self._first_retry_seconds
 
     def _try_again(self) -> None:
         self._retry = None
@@ -341,6 +421,10 @@ class Outbox:
 
     # In the outbox's thread.
 
+    def _remove_large(self, ended: Iterable[str]) -> None:
+        for each in ended:
+            self._large.remove(each)
+
     def _rewrite(self, owed: list[_Owed], lost: list[bytes]) -> None:
         file = self._open_file()
         kept = (each.line or file.read(each.place) for each in owed if each.place is not None)
@@ -352,14 +436,18 @@ class Outbox:
         file = self._open_file()
         found: dict[str, Kept] = {}
         for attempt_id, owed in wanted.items():
-            record = decode_line(file.read(owed.place)) if owed.place is not None else None
+            try:
+                record = decode_line(file.read(owed.place)) if owed.place is not None else None
+            except (ValueError, OSError) as error:
+                log.error("outbox.record_damaged", attempt=attempt_id, error=str(error))
+                continue
             if isinstance(record, Kept):
                 found[attempt_id] = record
         return found
 
     def _adopt(self) -> list[tuple[Line, Place]]:
         file = self._open_file()
-        with adopted(self.directory, self._path) as orphans:
+        with adopted(self.directory, self._path, disk=self._disk) as orphans:
             lines = [line for orphan in orphans for line in orphan.lines]
             places = file.append((line.raw for line in lines), durable=True) if lines else []
         _report_damages(orphans)
@@ -368,6 +456,16 @@ class Outbox:
 
 def _began_of(kept: Kept) -> Began:
     return Began(kept.item.attempt_id, kept.item.task_id, kept.item.fence, kept.kind, kept.application)
+
+
+def _named_large(directory: Path) -> set[str]:
+    """The large results that journals name, of living processes and of those that are gone."""
+    return {
+        line.record.item.blob.sha256
+        for _, reading, _ in read_journals(directory)
+        for line in reading.lines
+        if isinstance(line.record, Kept) and line.record.item.blob is not None
+    }
 
 
 def _report_damages(orphans: Iterable[Orphan]) -> None:

@@ -4,7 +4,9 @@ No result stands in the way of another: each has its own verdict and its own nex
 batch that is refused as a whole is halved until the culprit is alone. A result is authorized by its attempt's token, so a session
 is not waited for.
 
-A result that the manager will never take leaves the outbox once it is kept as a dead letter, and not before.
+A result that the manager will never take leaves the outbox once it is kept as a dead letter, and not before. So does one that it took,
+when the task itself is to be a dead letter. A large result goes ahead in pieces, and its short form follows; where that can't be, the
+short form goes alone and the whole becomes a dead letter.
 """
 
 import asyncio
@@ -30,11 +32,14 @@ from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.outbox import Outbox
 from delegate.daemon.connection.sessions import SessionKeeper, new_request_id
+from delegate.daemon.connection.shortening import shorten
 from delegate.daemon.connection.transport import Transport
+from delegate.daemon.connection.uploading import Read, Uploaded, Uploader
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import backoff
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
+from delegate.protocol.blobs import BlobReference
 from delegate.protocol.messages import known
 from delegate.protocol.work import ResultDecision, ResultItem, ResultsAnswer, ResultsRequest, ResultVerdict
 
@@ -42,6 +47,7 @@ log = structlog.get_logger(__name__)
 _BATCH = 256
 _BATCH_BYTES = 2**20
 _LARGE_BYTES = 256 * 2**10
+_SHORT_MEMBER_BYTES = 1024
 _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 60.0
 _NO_TOKEN = Secret("")
@@ -61,8 +67,8 @@ class Rejection:
 class Reporter:
     """`run` for as long as results should be sent.
 
-    `bury` keeps a result that will never be taken; a DelegateError of it has the result stay in the outbox. `on_settled` hears of each
-    that came to its end, with its verdict.
+    `bury` keeps a result that will never be taken, `bury_task` the task of one that was taken; a DelegateError of either has the result
+    stay in the outbox. `on_settled` hears of each that came to its end, with its verdict.
     """
 
     def __init__(
@@ -73,6 +79,7 @@ class Reporter:
         faults: Faults,
         *,
         bury: Callable[[Kept, Rejection], Awaitable[None]],
+        bury_task: Callable[[Kept], Awaitable[None]],
         on_settled: Callable[[str, str], None] = lambda attempt_id, verdict: None,
     ) -> None:
         self._outbox = outbox
@@ -80,6 +87,8 @@ class Reporter:
         self._transport = transport
         self._faults = faults
         self._bury = bury
+        self._bury_task = bury_task
+        self._uploader = Uploader(transport)
         self._on_settled = on_settled
         self._small: deque[str] = deque()
         self._large: deque[str] = deque()
@@ -162,6 +171,10 @@ class Reporter:
     async def _deliver(self, batch: Sequence[str]) -> None:
         """Has every result of the batch settled or put off. Raises what concerns none of them in particular."""
         items = await self._outbox.load(batch)
+        for item in items:
+            if item.blob is not None:
+                await self._deliver_large(item, item.blob, self._reader(item.blob))
+        items = [item for item in items if item.blob is None]
         if not items:
             return
         try:
@@ -181,19 +194,49 @@ class Reporter:
             await self._deliver([item.attempt_id for item in items[:middle]])
             await self._deliver([item.attempt_id for item in items[middle:]])
             return
-        reduced = _reduce(items[0])
-        if isinstance(error, InvalidError) or reduced is None:
+        if isinstance(error, InvalidError):
             await self._reject_for(items[0].attempt_id, error)
             return
-        log.warning("result.reduced", attempt=reduced.attempt_id, error=str(error))
+        log.warning("result.sent_in_pieces", attempt=items[0].attempt_id, error=str(error))
+        whole = b"".join(codec.canonical_pieces(items[0].result))
+        blob = BlobReference(sha256=items[0].digest, size=len(whole))
+
+        async def read(offset: int, size: int) -> bytes:
+            return whole[offset : offset + size]
+
+        short = shorten(items[0].result, blob, member_bytes=_SHORT_MEMBER_BYTES)
+        await self._deliver_large(msgspec.structs.replace(items[0], result=short), blob, read)
+
+    async def _deliver_large(self, item: ResultItem, blob: BlobReference, read: Read) -> None:
+        """Has the whole go ahead and the short form (`item`) follow; or the short form alone, and the whole become a dead letter."""
+        arrived = await self._uploader.upload(item, blob, read) is Uploaded.WHOLE
+        if arrived:
+            item = msgspec.structs.replace(item, blob=blob, digest=blob.sha256)
+        else:
+            item = msgspec.structs.replace(item, blob=None, digest=codec.result_digest(item.result))
         try:
-            answer = await self._post([reduced])
-        except (TooLargeError, InvalidError, TransportError) as again:
-            if not _is_about_the_content(again):
+            answer = await self._post([item])
+        except (TooLargeError, InvalidError, TransportError) as error:
+            if not _is_about_the_content(error):
                 raise
-            await self._reject_for(reduced.attempt_id, again)
+            await self._reject_for(item.attempt_id, error)
             return
-        await self._settle(reduced, next((each for each in answer.results if each.attempt_id == reduced.attempt_id), None))
+        decision = next((each for each in answer.results if each.attempt_id == item.attempt_id), None)
+        if arrived or decision is None or decision.verdict not in (ResultVerdict.ACCEPTED, ResultVerdict.DUPLICATE):
+            await self._settle(item, decision)
+            return
+        words = f"its short form was taken; the whole of {blob.size} bytes is too large for the manager, or for the way there"
+        await self._reject(item.attempt_id, Rejection(verdict=decision.verdict, message=words, too_large=True))
+
+    def _reader(self, blob: BlobReference) -> Read:
+        async def read(offset: int, size: int) -> bytes:
+            try:
+                return await self._outbox.read_large(blob.sha256, offset, size)
+            except OSError as error:
+                log.error("outbox.large_result_unreadable", sha256=blob.sha256, error=str(error))
+                return b""
+
+        return read
 
     async def _post(self, items: list[ResultItem]) -> ResultsAnswer:
         session = self._keeper.current
@@ -215,11 +258,23 @@ class Reporter:
         message = decision.message if decision else ""
         match verdict:
             case ResultVerdict.ACCEPTED | ResultVerdict.DUPLICATE:
-                self._settled(item.attempt_id, verdict)
+                if self._outbox.has_task(item.attempt_id):
+                    await self._settle_with_task(item.attempt_id, verdict)
+                else:
+                    self._settled(item.attempt_id, verdict)
             case ResultVerdict.LEASE_LOST | ResultVerdict.CONFLICT | ResultVerdict.INVALID:
                 await self._reject(item.attempt_id, Rejection(verdict=verdict, message=message))
             case ResultVerdict.RETRY:
                 self._put_off(item.attempt_id, message)
+
+    async def _settle_with_task(self, attempt_id: str, verdict: ResultVerdict) -> None:
+        try:
+            for record in await self._outbox.load_records([attempt_id]):
+                await self._bury_task(record)
+        except DelegateError as error:
+            self._keep_unburied(attempt_id, error, "its task has to become a dead letter first")
+            return
+        self._settled(attempt_id, verdict)
 
     async def _reject_for(self, attempt_id: str, error: TransportError | RefusalError) -> None:
         too_large = not isinstance(error, InvalidError)
@@ -230,13 +285,16 @@ class Reporter:
         log.warning("result.rejected", attempt=attempt_id, verdict=str(rejection.verdict), message=rejection.message)
         try:
             for record in await self._outbox.load_records([attempt_id]):
-                await self._bury(record, replace(rejection, tries=tries))
+                await self._bury(await self._outbox.load_whole(record), replace(rejection, tries=tries))
         except DelegateError as error:
-            log.warning("result.not_buried", attempt=attempt_id, error=str(error), hint=error.hint)
-            self._unburied.add(attempt_id)
-            self._put_off(attempt_id, rejection.message)
+            self._keep_unburied(attempt_id, error, rejection.message)
             return
         self._settled(attempt_id, rejection.verdict)
+
+    def _keep_unburied(self, attempt_id: str, error: DelegateError, message: str) -> None:
+        log.warning("result.not_buried", attempt=attempt_id, error=str(error), hint=error.hint)
+        self._unburied.add(attempt_id)
+        self._put_off(attempt_id, message)
 
     def _settled(self, attempt_id: str, verdict: str) -> None:
         self._tries.pop(attempt_id, None)
@@ -257,12 +315,3 @@ def _is_about_the_content(error: TransportError | RefusalError) -> bool:
     if isinstance(error, TransportError):
         return error.facts.get("status") == 413
     return isinstance(error, TooLargeError | InvalidError) and error.status not in (404,)
-
-
-def _reduce(item: ResultItem) -> ResultItem | None:
-    """The result without its list of resources, which says so; None where there is nothing to leave out."""
-    if not item.result.get("resources"):
-        return None
-    result = {key: value for key, value in item.result.items() if key != "resources"}
-    result["notices"] = [*(result.get("notices") or []), "the list of resources was left out: the result was too large for the way"]
-    return msgspec.structs.replace(item, result=result, digest=codec.result_digest(result))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from delegate.daemon.connection.journal import Began, Kept, encode_record
+from delegate.daemon.connection.journal_disk import JournalDisk
 from delegate.daemon.connection.journal_files import JournalFile, adopted, read_journals
 from delegate.daemon.connection.outbox import Outbox, OutboxLimits
 from delegate.daemon.directories import StateDirectoryError, write_all
@@ -114,7 +115,7 @@ async def test_a_full_disk_keeps_the_result_and_says_why(tmp_path: Path) -> None
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write_all(descriptor, data)
 
-    outbox = Outbox(tmp_path, "first", write=write)
+    outbox = Outbox(tmp_path, "first", disk=JournalDisk(write))
     full = False
     outbox.open()
     full = True

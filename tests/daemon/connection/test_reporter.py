@@ -1,11 +1,13 @@
 """Results reach the manager whatever stands between, each with its own verdict, and leave the outbox only by a final one."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from delegate.daemon.connection.journal import Kept
@@ -13,6 +15,7 @@ from delegate.daemon.connection.outbox import Outbox
 from delegate.daemon.connection.reporter import Rejection, Reporter
 from delegate.foundation.errors import DelegateError
 from delegate.protocol import codec, routes
+from delegate.protocol.blobs import BlobReference
 from delegate.protocol.work import ResultItem
 from tests.daemon.connection.harness import Link, linked
 from tests.daemon.connection.test_outbox import kept
@@ -27,12 +30,19 @@ class Buried:
     has_room: bool = True
     refused: int = 0
     letters: dict[str, tuple[Kept, Rejection]] = field(default_factory=dict)
+    tasks: list[str] = field(default_factory=list)
 
     async def bury(self, record: Kept, rejection: Rejection) -> None:
         if not self.has_room:
             self.refused += 1
             raise DelegateError("no room")
         self.letters[record.item.attempt_id] = (record, rejection)
+
+    async def bury_task(self, record: Kept) -> None:
+        if not self.has_room:
+            self.refused += 1
+            raise DelegateError("no room")
+        self.tasks.append(record.item.attempt_id)
 
     def reasons(self) -> dict[str, Rejection]:
         """Without the errors, which have no equals."""
@@ -62,7 +72,9 @@ async def reporting(directory: Path, *before: Kept) -> AsyncIterator[Reporting]:
     settled: dict[str, str] = {}
     async with linked() as link:
         buried = Buried()
-        reporter = Reporter(outbox, link.keeper, link.transport, link.faults, bury=buried.bury, on_settled=settled.__setitem__)
+        reporter = Reporter(
+            outbox, link.keeper, link.transport, link.faults, bury=buried.bury, bury_task=buried.bury_task, on_settled=settled.__setitem__
+        )
         running = asyncio.create_task(reporter.run())
         try:
             yield Reporting(link, outbox, reporter, buried, settled)
@@ -154,28 +166,100 @@ async def test_a_batch_that_is_refused_as_a_whole_is_halved_until_the_culprit_is
         assert "422" in str(rejection.error)
 
 
-async def test_a_result_too_large_for_the_way_goes_without_its_resources(tmp_path: Path) -> None:
-    """A proxy's limit is not retried as it is: the outcome arrives, and says what was left out."""
-    result = {"outcome": "succeeded", "resources": [{"name": "x" * 1000}]}
-    item = ResultItem(attempt_id="large", task_id="t", fence=1, attempt_token="token", digest=codec.result_digest(result), result=result)
+RESULT: Json = {
+    "outcome": "succeeded",
+    "kind": "sync",
+    "resources": [{"name": f"web-{number}", "note": "x" * 100} for number in range(100)],
+}
+TOO_LARGE = raw(413, b"<h1>Too large</h1>", Content_Type="text/html")
+
+
+def item_of(attempt: str, result: Json) -> ResultItem:
+    return ResultItem(attempt_id=attempt, task_id="t", fence=1, attempt_token="token", digest=codec.result_digest(result), result=result)
+
+
+async def keep_as_large(outbox: Outbox, attempt: str, result: Json) -> BlobReference:
+    """Keeps a result the way that one over the limit of a call is kept."""
+    blob = await outbox.keep_large(lambda: codec.canonical_pieces(result))
+    short = {"outcome": result["outcome"], "whole": {"sha256": blob.sha256}}
+    await outbox.keep(Kept(replace_item(item_of(attempt, result), short, blob), kind="sync"))
+    return blob
+
+
+def replace_item(item: ResultItem, short: Json, blob: BlobReference) -> ResultItem:
+    return msgspec.structs.replace(item, result=short, blob=blob)
+
+
+async def test_a_result_that_is_refused_for_its_size_goes_in_pieces(tmp_path: Path) -> None:
+    """Case 24: a 413 is final for that form; the whole goes ahead, and the short form names it."""
     async with reporting(tmp_path) as state:
-        state.link.manager.on(routes.RESULTS, raw(413, b"<h1>Too large</h1>", Content_Type="text/html"))
-        await state.outbox.keep(Kept(item))
+        state.link.manager.on(routes.RESULTS, TOO_LARGE)
+        await state.outbox.keep(Kept(item_of("large", RESULT)))
         await eventually(lambda: state.settled == {"large": "accepted"})
 
         arrived = state.link.manager.results["large"]
-        assert arrived["result"]["outcome"] == "succeeded"
-        assert "resources" not in arrived["result"]
-        assert "left out" in arrived["result"]["notices"][0]
-        assert arrived["digest"] == codec.result_digest(arrived["result"])
+        digest = codec.result_digest(RESULT)
+        assert (arrived["digest"], arrived["blob"]["sha256"]) == (digest, digest)
+        assert json.loads(state.link.manager.blobs[digest]) == RESULT
+        assert len(arrived["result"]["resources"]) < 100
+        assert digest in arrived["result"]["notices"][0]
+
+
+async def test_a_large_result_goes_from_its_file_in_pieces(tmp_path: Path) -> None:
+    """Never as a whole; pieces get smaller on a way that takes no more, go on after faults, and the file goes with the result."""
+    result = RESULT | {"resources": RESULT["resources"] * 100}
+
+    def take_small(request: object, body: Json) -> object:
+        if len(body["data"]) > 300_000:
+            return TOO_LARGE(request, body)  # type: ignore[arg-type]
+        return answer(**state.link.manager.take_piece(body))(request, body)  # type: ignore[arg-type]
+
+    async with reporting(tmp_path) as state:
+        state.link.manager.on(routes.BLOBS, problem(503, "overloaded"), problem(500, "internal"))
+        state.link.manager.always[routes.BLOBS] = take_small  # type: ignore[assignment]
+        blob = await keep_as_large(state.outbox, "large", result)
+        await state.outbox.keep(kept("small"))
+        await eventually(lambda: state.settled == {"small": "accepted", "large": "accepted"}, within=20.0)
+
+        assert json.loads(state.link.manager.blobs[blob.sha256]) == result
+        assert state.link.manager.results["large"]["digest"] == blob.sha256
+        assert state.outbox.stored_bytes == 0
+        await eventually(lambda: list((tmp_path / "large").iterdir()) == [])
+
+
+async def test_a_large_result_outlives_the_process(tmp_path: Path) -> None:
+    """The next process finds the file that its journal names, and sends it."""
+    first = Outbox(tmp_path, "zero")
+    first.open()
+    blob = await keep_as_large(first, "large", RESULT)
+    await first.close()
+
+    async with reporting(tmp_path) as state:
+        assert state.outbox.stored_bytes > blob.size
+        await eventually(lambda: state.settled == {"large": "accepted"})
+        assert json.loads(state.link.manager.blobs[blob.sha256]) == RESULT
+
+
+@pytest.mark.parametrize("refusal", [problem(404, "not_found"), problem(413, "too_large")], ids=["an older manager", "its limit"])
+async def test_a_large_result_that_nobody_takes_goes_short_and_is_buried_whole(tmp_path: Path, refusal: object) -> None:
+    """Case 24, over the hard limit: the outcome is kept, and all of the body is a dead letter."""
+    async with reporting(tmp_path) as state:
+        state.link.manager.always[routes.BLOBS] = refusal  # type: ignore[assignment]
+        await keep_as_large(state.outbox, "large", RESULT)
+        await eventually(lambda: state.settled == {"large": "accepted"})
+
+        arrived = state.link.manager.results["large"]
+        assert (arrived["blob"], arrived["digest"]) == (None, codec.result_digest(arrived["result"]))
+        record, rejection = state.buried.letters["large"]
+        assert record.item.result == RESULT
+        assert rejection.too_large
 
 
 async def test_a_result_that_fits_in_no_way_is_buried_whole(tmp_path: Path) -> None:
-    """Too large also without its resources: what is kept is all of it, and the reason is its size."""
-    result = {"outcome": "succeeded", "resources": [{"name": "web"}]}
-    item = ResultItem(attempt_id="large", task_id="t", fence=1, attempt_token="token", digest=codec.result_digest(result), result=result)
+    """Too large also in its short form: what is kept is all of it, and the reason is its size."""
+    item = item_of("large", RESULT)
     async with reporting(tmp_path) as state:
-        state.link.manager.always[routes.RESULTS] = raw(413, b"<h1>Too large</h1>", Content_Type="text/html")
+        state.link.manager.always |= {routes.RESULTS: TOO_LARGE, routes.BLOBS: TOO_LARGE}
         await state.outbox.keep(Kept(item))
         await eventually(lambda: state.settled == {"large": "invalid"})
 
@@ -183,6 +267,22 @@ async def test_a_result_that_fits_in_no_way_is_buried_whole(tmp_path: Path) -> N
         assert record.item == item
         assert rejection.too_large
         assert "413" in str(rejection.error)
+
+
+async def test_a_task_that_nobody_tries_again_is_buried_when_its_result_is_taken(tmp_path: Path) -> None:
+    """Not before; and while it can't be, the result is owed, and holds nobody up."""
+    async with reporting(tmp_path) as state:
+        state.buried.has_room = False
+        await state.outbox.keep(msgspec.structs.replace(kept("spent"), task={"kind": "sync"}))
+        await state.outbox.keep(kept("good"))
+        await eventually(lambda: state.buried.refused and state.settled == {"good": "accepted"})
+        assert state.outbox.unsent() == ["spent"]
+
+        state.buried.has_room = True
+
+        await eventually(lambda: state.settled == {"good": "accepted", "spent": "accepted"})
+        assert state.buried.tasks == ["spent"]
+        assert state.buried.letters == {}
 
 
 async def test_a_result_stays_in_the_outbox_while_it_can_not_be_buried(tmp_path: Path) -> None:

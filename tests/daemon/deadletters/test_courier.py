@@ -222,7 +222,7 @@ async def test_a_death_after_storing_repeats_what_changes_nothing(s3: FaultyS3, 
 
 @moto_only
 async def test_a_letter_leaves_the_disk_only_once_it_is_told(s3: FaultyS3, desk: Desk) -> None:
-    """An index that could not be told is told again."""
+    """An index that could not be told is told again; the bucket is not asked twice."""
     desk.unknown_to_manager = 3
     await desk.letters.put(letter(1))
 
@@ -232,7 +232,25 @@ async def test_a_letter_leaves_the_disk_only_once_it_is_told(s3: FaultyS3, desk:
         await sent(desk)
 
     assert [each.id for each in desk.stored] == [sealed(1)[0].letter.id]
-    assert desk.endings == ["failed"] * 3 + ["already_there"]
+    assert desk.endings == ["sent"]
+    assert len(s3.puts()) == 1
+
+
+async def test_a_manager_that_is_away_holds_up_no_letter(s3: FaultyS3, desk: Desk) -> None:
+    """All of them reach the bucket meanwhile; when the first can be told, the others come forward."""
+    desk.unknown_to_manager = 10**6
+    for number in range(6):
+        await desk.letters.put(letter(number))
+
+    async with running(desk.courier()) as courier:
+        await eventually(lambda: len(s3.puts()) == 6)
+        assert desk.letters.entries == 6
+        assert await courier.wait_until_sent(unusable_seconds=10.0)
+
+        desk.unknown_to_manager = 0
+        await sent(desk)
+
+    assert len(desk.stored) == len(await desk.objects()) == 6
 
 
 async def test_a_damaged_letter_is_set_aside_and_told(s3: FaultyS3, desk: Desk) -> None:
@@ -292,20 +310,29 @@ async def test_letters_of_another_process_are_moved_too(s3: FaultyS3, desk: Desk
 
 
 async def test_without_a_bucket_letters_stay(s3: FaultyS3, desk: Desk) -> None:
-    """The reason is part of why there is no room; what a person purges makes room by itself."""
+    """The manager is told of each once; the reason is part of why there is no room; what a person purges makes room by itself."""
     letters = DeadLetters(desk.letters.directory, limits=SpoolLimits(entries=2))
     letters.open()
-    async with running(Courier(letters, None, rules=QUICK)) as courier:
+    told: list[str] = []
+
+    async def tell(stored: StoredLetter) -> None:
+        told.append(stored.url)
+        if len(told) == 1:
+            raise TransportError("the manager is away")
+
+    async with running(Courier(letters, None, rules=QUICK, hooks=CourierHooks(on_stored=tell))) as courier:
         await letters.put(letter(1))
         await letters.put(letter(2))
         assert letters.is_full().startswith("spool_full: ")
         assert letters.is_full().endswith("(no bucket is set (DLQ_BUCKET), so they stay until they are purged)")
         assert not await courier.wait_until_sent(unusable_seconds=1.0)
+        await eventually(lambda: len(told) == 3)
         for path in letters.directory.iterdir():
             path.unlink()
         await eventually(lambda: letters.is_full() == "")
     await letters.close()
     assert s3.seen == []
+    assert told == ["", "", ""]
 
 
 async def test_an_outage_fills_the_spool_and_its_end_empties_it(s3: FaultyS3, desk: Desk) -> None:
