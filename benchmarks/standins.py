@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from delegate.cli.loops import loop_factory
+from delegate.foundation.lifecycle.garbage import settle_garbage
 from delegate.foundation.lifecycle.signals import stop_on_signals
 from delegate.foundation.lifecycle.stops import StopReason, StopRequests
 
@@ -50,6 +51,7 @@ async def manager(state_dir: str, stops: StopRequests) -> None:
 
     with logs.configure(Logging(level=LogLevel.INFO, format=LogFormat.JSON)):
         async with Manager(state_dir=Path(state_dir)) as running:
+            settle_garbage()
             say("ready", url=running.url)
             await stops.wait()
 
@@ -98,6 +100,7 @@ async def delegate(state_dir: str, stops: StopRequests) -> None:
     with logs.configure(settings.logging):
         daemon = Daemon(settings, lambda metrics: IdleEngine(began), stops)
         registered = asyncio.create_task(_tell_registered(daemon.registered))
+        settle_garbage()
         await daemon.run()
         registered.cancel()
 

@@ -19,7 +19,7 @@ from delegate.foundation.grams import GramFilter, HeadIndex
 from delegate.foundation.secret_forms import SHORTEST_SECRET, forms_of
 from delegate.foundation.secrets import HIDDEN, Secret
 
-__all__ = ["KNOWN_SECRETS", "SHORTEST_SECRET", "KnownSecrets", "StreamRedactor", "names_a_secret", "redact"]
+__all__ = ["KNOWN_SECRETS", "SHORTEST_SECRET", "KnownSecrets", "StreamRedactor", "looks_clean", "names_a_secret", "redact"]
 _MOST_SECRETS = 4096
 
 
@@ -142,6 +142,12 @@ def redact(text: str, known: KnownSecrets = KNOWN_SECRETS) -> str:
         if any(word in lowered for word in words):
             text = expression.sub(replacement, text)
     return text
+
+
+def looks_clean(text: str, known: KnownSecrets = KNOWN_SECRETS) -> bool:
+    """Whether `redact` would leave this text as it is, found out cheaply; False where only a closer look can say."""
+    search = known.search()
+    return (search is None or not search.filter.may_match(text)) and _ANY_WORD.search(text.lower()) is None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -18,6 +18,7 @@ from aiohttp import web
 from delegate import __version__
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import PartFailedError, StopRequests
+from delegate.foundation.lifecycle.garbage import settle_garbage
 from delegate.foundation.settings.programs import ManagerSettings
 from delegate.foundation.settings.urls import ListenAddress, parse_listen_address
 from delegate.manager.api.application import build_application
@@ -364,6 +365,7 @@ def _write_secret(path: Path, secret: str) -> None:
 async def serve(settings: ManagerSettings, stop: StopRequests) -> None:
     """Runs a manager until it is asked to stop. Raises ManagerStartError, StoreError, PartFailedError."""
     async with Manager.from_settings(settings) as manager:
+        settle_garbage()
         stopped = asyncio.ensure_future(stop.wait())
         failed = asyncio.ensure_future(manager.wait_until_failed())
         try:

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from delegate.foundation.errors import DelegateError
-from delegate.foundation.redaction import KNOWN_SECRETS, KnownSecrets, names_a_secret, redact
+from delegate.foundation.redaction import KNOWN_SECRETS, KnownSecrets, looks_clean, names_a_secret, redact
 from delegate.foundation.secrets import HIDDEN, Secret
 from delegate.foundation.settings.sections import LocalLogging, LogFormat, Logging, LogLevel
 from delegate.foundation.telemetry.writing import LineWriter
@@ -152,7 +152,26 @@ class RedactSecrets:
         self._known = known
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:
+        if self._is_clean(event):
+            return event
         return {self._known.mask(key): self._field(key, value, 0) for key, value in event.items()}
+
+    def _is_clean(self, event: EventDict) -> bool:
+        """Whether all of it can be shown as it is: nearly always so, and found out by one look at all texts together."""
+        texts: list[str] = []
+        for key, value in event.items():
+            if names_a_secret(key):
+                return False
+            texts.append(key)
+            match value:
+                case str() if len(value) <= LONGEST_TEXT:
+                    texts.append(value)
+                case None | bool() | int() | float():
+                    pass
+                case _:
+                    return False
+        text = "\n".join(texts)
+        return text.isascii() and looks_clean(text, self._known)
 
     def _field(self, key: str, value: object, depth: int) -> object:
         if value and names_a_secret(key) and not isinstance(value, bool | int | float):

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from delegate.manager.effects import Effects
 from delegate.manager.settings import Limits, Rhythm
+from delegate.manager.store.repeating import run_many
 
 T = TypeVar("T")
 Row = sa.Row[*tuple[Any, ...]]
@@ -41,8 +42,12 @@ class Transaction:
         return self._connection.execute(statement, parameters).rowcount
 
     def execute_many(self, statement: sa.Executable, parameters: Sequence[dict[str, object]]) -> None:
-        """Runs a write once for each set of parameters, in one go."""
-        if parameters:
+        """Runs a write once for each set of parameters, in one go; all sets have the same names."""
+        if not parameters:
+            return
+        if self.alone:
+            run_many(self._connection, statement, parameters)
+        else:
             self._connection.execute(statement, parameters)
 
     @property
