@@ -120,12 +120,28 @@ class KustomizeOptions(_Strict, frozen=True):
     ignore_missing_components: bool = False
 
 
+class SignedObject(enum.StrEnum):
+    """What has to be signed: the tag that led to a commit where it is an annotated one, else the commit; or just one; or both."""
+
+    EITHER = "either"
+    COMMIT = "commit"
+    TAG = "tag"
+    BOTH = "both"
+
+
+class SignaturePolicy(_Strict, frozen=True):
+    """Which signature a revision has to have. `keys` are fingerprints (or the last 16 digits) or principals; none: any known key."""
+
+    of: SignedObject = SignedObject.EITHER
+    keys: tuple[str, ...] = ()
+
+
 class Source(_Strict, frozen=True, rename={"repo_url": "repoURL", "target_revision": "targetRevision", "tag_prefix": "tagPrefix"}):
     """Where manifests come from. An empty `repo_url` is a directory of this machine, for local commands only.
 
     With `chart`, the repository is one of charts (HTTP, or an OCI registry) and `target_revision` a version or a range of
-    versions. `ref` gives the source a name that other sources reach its files by; one with nothing but a ref holds no
-    manifests itself.
+    versions. With `verify` a commit is only read where it is signed. `ref` gives the source a name that other sources reach
+    its files by; one with nothing but a ref holds no manifests itself.
     """
 
     repo_url: str = ""
@@ -135,6 +151,7 @@ class Source(_Strict, frozen=True, rename={"repo_url": "repoURL", "target_revisi
     ref: str = ""
     name: str = ""
     tag_prefix: str = ""
+    verify: SignaturePolicy | None = None
     type: SourceType = SourceType.DETECT
     directory: DirectoryOptions = DirectoryOptions()
     helm: HelmOptions | None = None
@@ -171,6 +188,8 @@ def faults_of_sources(sources: Sequence[Source]) -> Iterator[tuple[str, str, str
         elif source.ref in refs and source.ref:
             yield f"{place}.ref", f"two sources are called {source.ref!r}", "give each a name of its own"
         refs[source.ref] = index
+        if source.verify is not None and (source.chart or not source.repo_url or source.repo_url.startswith("oci://")):
+            yield f"{place}.verify", "signatures are those of commits and tags in Git", "remove `verify`"
         yield from _faults_of_release(source, place)
     if sources and all(source.is_reference for source in sources):
         yield "", "no source has a path or a chart, so there is nothing to render", "give one of them a path"

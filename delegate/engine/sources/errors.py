@@ -40,6 +40,7 @@ DelegateError
  │    ├── CertificateError
  │    ├── RevisionNotFoundError
  │    ├── AmbiguousRevisionError
+ │    ├── SignatureError              policy: not signed as it has to be
  │    ├── HostUnreachableError        retryable
  │    ├── TransferError               retryable
  │    ├── GitTimeoutError             retryable
@@ -244,6 +245,11 @@ class RevisionNotFoundError(GitError):
 class AmbiguousRevisionError(GitError):
     default_code = "input.revision_ambiguous"
     category = Category.INPUT
+
+
+class SignatureError(GitError):
+    default_code = "policy.signature"
+    category = Category.POLICY
 
 
 class HostUnreachableError(GitError):

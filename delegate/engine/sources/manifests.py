@@ -49,6 +49,7 @@ class _Opened(NamedTuple):
     tree: Tree[Any]
     source: Source
     where: str
+    notices: tuple[str, ...] = ()
 
 
 class Sources:
@@ -147,15 +148,16 @@ class Sources:
             raise _too_slow(sources[0], "reading it and the other sources", timeout) from error
 
     async def _render_one(self, source: Source, revision: ResolvedRevision, target: Target) -> Rendered:
-        async with self._open(source, revision) as opened:
+        async with self._open(source, revision, target.project) as opened:
             product = await render_request(self._request(opened, revision, target, {}), self._workshop)
-        return rendered_from(product, revision.revision)
+        return rendered_from(product, revision.revision, opened.notices)
 
     async def _render_several(self, sources: Sequence[Source], revisions: Sequence[ResolvedRevision], target: Target) -> Rendered:
         parts: list[tuple[int, Rendered]] = []
         async with contextlib.AsyncExitStack() as stack:
             opened = [
-                await stack.enter_async_context(self._open(source, revision)) for source, revision in zip(sources, revisions, strict=True)
+                await stack.enter_async_context(self._open(source, revision, target.project))
+                for source, revision in zip(sources, revisions, strict=True)
             ]
             lent = {each.source.ref: Lent(each.tree, each.where) for each in opened if each.source.ref}
             for index, (each, revision) in enumerate(zip(opened, revisions, strict=True)):
@@ -166,11 +168,11 @@ class Sources:
                 except DelegateError as error:
                     _say_source(error, index)
                     raise
-                parts.append((index, rendered_from(product, revision.revision)))
+                parts.append((index, rendered_from(product, revision.revision, each.notices)))
         return merged(parts)
 
     @contextlib.asynccontextmanager
-    async def _open(self, source: Source, revision: ResolvedRevision) -> AsyncIterator[_Opened]:
+    async def _open(self, source: Source, revision: ResolvedRevision, project: str) -> AsyncIterator[_Opened]:
         if not source.repo_url:
             directory, below = await asyncio.to_thread(split_local, self._local_path(source))
             yield _Opened(LocalTree(directory, self._limits), msgspec.structs.replace(source, path=below), str(directory))
@@ -182,12 +184,16 @@ class Sources:
             yield _Opened(artifact.tree, msgspec.structs.replace(source, path=path), where)
         else:
             url = self._git.parse(source.repo_url)
+            policies = [policy for policy in (source.verify, await self._git.policy_of(project)) if policy is not None]
+            signed = await self._git.verify(url, revision.revision, revision.ref, policies)
             async with self._git.open_tree(url, revision.revision, revision.ref) as tree:
-                yield _Opened(tree, source, f"{url.shown} at {revision.revision[:12]}")
+                yield _Opened(tree, source, f"{url.shown} at {revision.revision[:12]}", signed)
 
     def _request(self, opened: _Opened, revision: ResolvedRevision, target: Target, lent: Mapping[str, Lent]) -> Request[Any]:
         source = opened.source
-        variables = variables_of(source, application=target.application, namespace=target.namespace, revision=revision.revision)
+        variables = variables_of(
+            source, application=target.application, namespace=target.namespace, revision=revision.revision, project=target.project
+        )
         return Request(opened.tree, source, opened.where, variables, target, lent, self._charts.fetch_dependency)
 
     async def _mended(self, render: Callable[[], Awaitable[Rendered]], sources: Sequence[Source]) -> Rendered:

@@ -65,11 +65,11 @@ class Rendered:
         return indexes
 
 
-def rendered_from(product: Product, revision: str) -> Rendered:
+def rendered_from(product: Product, revision: str, notices: Sequence[str] = ()) -> Rendered:
     """`revision` is empty for a directory of this machine, which its content stands for."""
     loaded = product.loaded
-    notices = (*product.notices, *loaded.notices)
-    return Rendered(revision or f"sha256:{product.content}", loaded.manifests, notices, product.content, loaded.lines)
+    told = (*notices, *product.notices, *loaded.notices)
+    return Rendered(revision or f"sha256:{product.content}", loaded.manifests, told, product.content, loaded.lines)
 
 
 def merged(parts: Sequence[tuple[int, Rendered]]) -> Rendered:

@@ -48,10 +48,11 @@ async def _default() -> Capabilities:
 class Target:
     """`capabilities` is asked only when a chart is rendered, `look` only for charts that ask the cluster.
 
-    Without values of its own, Helm's defaults hold; without `look`, such charts find nothing.
+    `project` is that of the Application. Without values of its own, Helm's defaults hold; without `look`, such charts find nothing.
     """
 
     application: str = ""
     namespace: str = ""
     capabilities: Callable[[], Awaitable[Capabilities]] = _default
     look: Look | None = None
+    project: str = ""

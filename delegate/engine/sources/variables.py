@@ -9,12 +9,12 @@ _NAME = re.compile(r"\$(?:\$|\{([^}]*)\}|([A-Za-z0-9_]+))")
 _SHORT, _SHORTER = 8, 7
 
 
-def variables_of(source: Source, *, application: str, namespace: str, revision: str) -> dict[str, str]:
+def variables_of(source: Source, *, application: str, namespace: str, revision: str, project: str = "") -> dict[str, str]:
     """The names and values for one source of an Application at a revision."""
     return {
         "ARGOCD_APP_NAME": application,
         "ARGOCD_APP_NAMESPACE": namespace,
-        "ARGOCD_APP_PROJECT_NAME": "",
+        "ARGOCD_APP_PROJECT_NAME": project,
         "ARGOCD_APP_REVISION": revision,
         "ARGOCD_APP_REVISION_SHORT": revision[:_SHORTER],
         "ARGOCD_APP_REVISION_SHORT_8": revision[:_SHORT],

@@ -19,14 +19,15 @@ _UNREACHABLE = 503
 class TaskTarget:
     """The target of one task. The cluster is opened when a chart first asks, and its answers are counted in `meter`."""
 
-    def __init__(self, task: Task, clusters: ClusterRegistry, meter: RequestMeter, retrying: Retrying) -> None:
+    def __init__(self, task: Task, project: str, clusters: ClusterRegistry, meter: RequestMeter, retrying: Retrying) -> None:
         self._task = task
+        self._project = project
         self._clusters = clusters
         self._meter = meter
         self._retrying = retrying
 
     def target(self) -> Target:
-        return Target(self._task.application, self._task.destination.namespace, self._capabilities, self._look)
+        return Target(self._task.application, self._task.destination.namespace, self._capabilities, self._look, self._project)
 
     async def _cluster(self) -> Cluster:
         cluster = await self._clusters.open(self._task.destination)

@@ -65,8 +65,7 @@ class AccessBook:
         found = read_access((body, "Secret") for body in await self._read_secrets())
         for entry in found.entries:
             _hide(entry)
-        known_hosts = "\n".join(filter(None, (access.known_hosts, found.known_hosts)))
-        return Access((*access.entries, *found.entries), {**found.authorities, **access.authorities}, known_hosts)
+        return access.joined(found)
 
     async def _read_directory(self) -> Access:
         if self._directory is None:
@@ -131,10 +130,10 @@ def _read(directory: Path) -> Access:
             items = body.get("items") if str(body.get("kind", "")).endswith("List") else None
             documents += [(each, str(path)) for each in (items if isinstance(items, list) else [body]) if isinstance(each, dict)]
     access = read_access(documents)
-    entries = (*access.entries, *(_mounted_entry(path, fields) for path, fields in mounted.items() if "url" in fields))
-    for entry in entries:
+    access = access.joined(Access(tuple(_mounted_entry(path, fields) for path, fields in mounted.items() if "url" in fields)))
+    for entry in access.entries:
         _hide(entry)
-    return Access(entries, access.authorities, access.known_hosts)
+    return access
 
 
 def _mounted_entry(directory: Path, fields: Mapping[str, str]) -> Entry:

@@ -2,7 +2,8 @@
 
 Secrets are labelled `argocd.argoproj.io/secret-type`: `repository` is for the address in `url`, `repo-creds` is a template
 for every address that begins with it, up to a `/`; the longest wins. A repository without credentials of its own takes those
-of its template. The ConfigMap argocd-tls-certs-cm holds authorities by host, argocd-ssh-known-hosts-cm host keys.
+of its template. The ConfigMap argocd-tls-certs-cm holds authorities by host, argocd-ssh-known-hosts-cm host keys,
+argocd-gpg-keys-cm keys that may sign; delegate-ssh-signers-cm those of OpenSSH. Of an AppProject its signatureKeys count.
 """
 
 import base64
@@ -20,6 +21,8 @@ from delegate.model.resources import JsonObject
 
 SECRET_TYPE = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label's name
 TLS_CERTIFICATES, KNOWN_HOSTS = "argocd-tls-certs-cm", "argocd-ssh-known-hosts-cm"
+GPG_KEYS, ALLOWED_SIGNERS = "argocd-gpg-keys-cm", "delegate-ssh-signers-cm"
+_ALLOWED_SIGNERS_KEY = "allowed_signers"
 _KNOWN_HOSTS_KEY = "ssh_known_hosts"
 _TYPES = {"repository": False, "repo-creds": True}
 _TRUE = ("true", "1", "t", "yes")
@@ -82,11 +85,29 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Everything that was read: entries, authorities (PEM) by host, and host keys (a known_hosts text)."""
+    """Everything that was read: entries, authorities (PEM) by host, host keys (a known_hosts text).
+
+    And who may sign: GnuPG's public keys (armored) by their ids, an allowed_signers text of OpenSSH; the ids of keys that
+    projects want revisions to be signed by.
+    """
 
     entries: tuple[Entry, ...] = ()
     authorities: Mapping[str, str] = {}
     known_hosts: str = ""
+    gpg_keys: Mapping[str, str] = {}
+    allowed_signers: str = ""
+    projects: Mapping[str, tuple[str, ...]] = {}
+
+    def joined(self, other: "Access") -> "Access":
+        """Both; what this one says of a host, key or project wins."""
+        return Access(
+            (*self.entries, *other.entries),
+            {**other.authorities, **self.authorities},
+            "\n".join(filter(None, (self.known_hosts, other.known_hosts))),
+            {**other.gpg_keys, **self.gpg_keys},
+            "\n".join(filter(None, (self.allowed_signers, other.allowed_signers))),
+            {**other.projects, **self.projects},
+        )
 
     def authority_for(self, url: str) -> str:
         """The authorities that a host's certificate has to come from; empty: those of the system."""
@@ -100,6 +121,7 @@ def read_access(documents: Iterable[tuple[JsonObject, str]]) -> Access:
     entries: list[Entry] = []
     authorities: dict[str, str] = {}
     known_hosts: list[str] = []
+    signing = Access()
     for body, origin in documents:
         metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else {}
         labels = metadata.get("labels") or {} if isinstance(metadata, dict) else {}
@@ -111,9 +133,24 @@ def read_access(documents: Iterable[tuple[JsonObject, str]]) -> Access:
                 authorities |= {str(host).lower(): str(text) for host, text in (body.get("data") or {}).items()}
             case "ConfigMap" if name == KNOWN_HOSTS:
                 known_hosts.append(str((body.get("data") or {}).get(_KNOWN_HOSTS_KEY) or ""))
+            case "ConfigMap" if name == GPG_KEYS:
+                signing = signing.joined(Access(gpg_keys={str(key): str(text) for key, text in (body.get("data") or {}).items()}))
+            case "ConfigMap" if name == ALLOWED_SIGNERS:
+                signing = signing.joined(Access(allowed_signers=str((body.get("data") or {}).get(_ALLOWED_SIGNERS_KEY) or "")))
+            case "AppProject" if name:
+                signing = signing.joined(Access(projects={str(name): _signature_keys(body, origin)}))
             case _:
                 pass
-    return Access(tuple(entries), authorities, "\n".join(known_hosts))
+    return Access(tuple(entries), authorities, "\n".join(known_hosts)).joined(signing)
+
+
+def _signature_keys(project: JsonObject, origin: str) -> tuple[str, ...]:
+    spec = project.get("spec")
+    listed = spec.get("signatureKeys") if isinstance(spec, dict) else None
+    keys = [each.get("keyID") if isinstance(each, dict) else None for each in (listed if isinstance(listed, list) else [])]
+    if (listed and not isinstance(listed, list)) or not all(isinstance(key, str) and key for key in keys):
+        raise AccessError("spec.signatureKeys of a project is no list of key ids", hint="write - keyID: ...", file=origin)
+    return tuple(str(key) for key in keys)
 
 
 def read_entry(data: Mapping[str, str], origin: str, *, is_template: bool) -> Entry:

@@ -11,10 +11,12 @@ from delegate.engine.sources.access.github import GithubTokens
 from delegate.engine.sources.errors import AccessError
 from delegate.engine.sources.fetching import WebAccess, proxies_of, rules_from
 from delegate.engine.sources.git.settings import GitSettings, Login, given_login
+from delegate.engine.sources.git.signatures import Keyring
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret
 from delegate.foundation.settings.proxies import ProxyRules
+from delegate.model.sources import SignaturePolicy
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -30,6 +32,16 @@ class Logins:
         self._rules = rules_from(outside)
         self._tokens = tokens or GithubTokens()
         self._warned: set[str] = set()
+
+    async def keyring(self) -> Keyring:
+        """Who may have signed. Raises AccessError."""
+        access = await self._book.current()
+        return Keyring(tuple(access.gpg_keys.values()), access.allowed_signers)
+
+    async def policy_of(self, project: str) -> SignaturePolicy | None:
+        """The signature that a project wants; None where it wants none. Raises AccessError."""
+        keys = (await self._book.current()).projects.get(project, ())
+        return SignaturePolicy(keys=keys) if keys else None
 
     async def login_for(self, url: RepositoryUrl, *, rejected: bool = False) -> Login:
         """How to present ourselves to a repository. `rejected`: it refused the last login, and that was renewable.

@@ -103,6 +103,15 @@ class Mirror:
                 hint="choose a commit that is reachable from a branch or tag",
             )
 
+    async def own_tag(self, ref: str, commit: str) -> str:
+        """The mirror's name of a tag that leads to a commit, fetched where it isn't here; empty where it leads elsewhere by now."""
+        name = _own_name(ref)
+        if await self.find_commit(name) != commit:
+            async with self._lock.held() as descriptor:
+                await self._prepare(len(commit))
+                await self._fetch([f"+{ref}:{name}"], descriptor, id_length=len(commit), depth=1)
+        return name if await self.find_commit(name) == commit else ""
+
     async def fetch_everything(self) -> None:
         """Brings in the whole history of every branch and tag: for short ids, and servers that give nothing by id."""
         references = await self.list_references()

@@ -6,7 +6,7 @@ where the mirror doesn't hold it yet.
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -20,13 +20,17 @@ from delegate.engine.sources.git import references
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.mirrors import Mirror
 from delegate.engine.sources.git.objects import CommitTree, open_objects
+from delegate.engine.sources.git.signatures import SignatureChecks, Tag
 from delegate.engine.sources.git.urls import RepositoryUrl, parse_url
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.versions import is_range
+from delegate.model.sources import SignaturePolicy
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _MOST_MIRRORS = 1000
+_MOST_VERIFIED = 1000
+_TAGS = "refs/tags/"
 
 
 class GitRepositories:
@@ -39,6 +43,7 @@ class GitRepositories:
         self._allow_local = allow_local
         self._environment = environment
         self._mirrors: OrderedDict[RepositoryUrl, Mirror] = OrderedDict()
+        self._verified: OrderedDict[object, tuple[str, ...]] = OrderedDict()
 
     def parse(self, url: str) -> RepositoryUrl:
         """Raises RepositoryUrlError, LocalSourceError."""
@@ -83,6 +88,27 @@ class GitRepositories:
         where = f"{url.shown} at {commit[:12]}"
         async with open_objects(directory, mirror.environment, self._limits, where) as reader:
             yield await CommitTree.of_commit(reader, commit, self._limits, where)
+
+    async def verify(self, url: RepositoryUrl, commit: str, ref: str, policies: Sequence[SignaturePolicy]) -> tuple[str, ...]:
+        """Who signed a commit, or the tag that led to it, in words; nothing without a policy. Raises SignatureError, AccessError."""
+        if not policies:
+            return ()
+        mirror, keyring = self._mirror(url), await self._logins.keyring()
+        key = (url, commit, ref, tuple(policies), keyring)
+        known = self._verified.get(key)
+        if known is None:
+            where = await self._ensure(mirror, commit, ref)
+            tag = await mirror.own_tag(ref, commit) if ref.startswith(_TAGS) and where == mirror.path else ""
+            checks = SignatureChecks(where, mirror.environment, url.shown)
+            found = [await checks.verify(commit, Tag(tag, ref.removeprefix(_TAGS)), policy, keyring) for policy in policies]
+            known = tuple(dict.fromkeys(found))
+            self._verified[key] = known
+            if len(self._verified) > _MOST_VERIFIED:
+                self._verified.popitem(last=False)
+        return known
+
+    async def policy_of(self, project: str) -> SignaturePolicy | None:
+        return await self._logins.policy_of(project)
 
     async def discard(self, url: RepositoryUrl, error: CorruptRepositoryError) -> bool:
         """Removes a mirror that can't be read, so that it is made anew; False where it isn't ours."""
