@@ -60,7 +60,7 @@ def attributes_of(info: RequestInfo) -> Attributes:
     if not info.is_resource:
         return Attributes(info.verb, path=info.path)
     namespace = info.namespace if info.plural != "namespaces" else info.name
-    return Attributes(info.verb, info.group, info.plural, info.subresource, namespace, info.name)
+    return Attributes(info.verb, info.group, info.plural, info.subresource, namespace, info.name or info.selected)
 
 
 class Authorizer:
@@ -105,6 +105,10 @@ class Authorizer:
                 if _is_subject(user, stored.body, namespace):
                     role = stored.body["roleRef"]
                     yield from self._role(role.get("kind", ""), role.get("name", ""), namespace)
+
+    def rules_of(self, reference: JsonObject, namespace: str) -> list[JsonObject]:
+        """The rules of the role that a binding in a namespace refers to; none where there is no such role."""
+        return list(self._role(reference.get("kind", ""), reference.get("name", ""), namespace))
 
     def _role(self, kind: str, name: str, namespace: str) -> Iterator[JsonObject]:
         plural, place = ("roles", namespace) if kind == "Role" else ("clusterroles", "")

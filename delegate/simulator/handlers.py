@@ -31,6 +31,7 @@ from delegate.simulator.deletions import DeleteOptions
 from delegate.simulator.documents import Documents
 from delegate.simulator.faults import Faults
 from delegate.simulator.kinds import Resource
+from delegate.simulator.permissions import Permissions
 from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
 from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, truthy
@@ -217,6 +218,7 @@ class Handlers:
         if info.verb == "create":
             return self._create(resource, info, _read(request.content_type, data), options, user)
         write = Write(self.registry, resource, info.namespace, info.name, options=options)
+        write.permissions = Permissions(self.authorizer, user, info)
         try:
             return self._change(request, info, write, data)
         except statuses.StatusError as error:
@@ -246,6 +248,7 @@ class Handlers:
         if resource.namespaced and not namespace:
             namespace = (body.get("metadata") or {}).get("namespace") or "default"
         write = Write(self.registry, resource, namespace, options=options)
+        write.permissions = Permissions(self.authorizer, user, info)
         try:
             return write.create(body)
         except statuses.StatusError as error:

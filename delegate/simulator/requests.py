@@ -1,5 +1,6 @@
 """A request as the API server reads it: who asks which verb of which resource, and with what options."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -11,6 +12,7 @@ from delegate.simulator import statuses
 
 LARGEST_BODY = 3 * 1024 * 1024
 _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_NAMED = re.compile(r"metadata\.name==?([a-z0-9.-]+)")
 _JSON_START = (b"{", b"[")
 
 
@@ -27,6 +29,7 @@ class RequestInfo(msgspec.Struct):
     subresource: str = ""
     rest: str = ""
     is_resource: bool = False
+    selected: str = ""
 
 
 def parse_path(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
@@ -51,7 +54,15 @@ def parse_path(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     info.subresource = parts[2] if len(parts) > 2 else ""
     info.rest = "/".join(parts[3:])
     info.verb = "watch" if watched and method in ("GET", "HEAD") else _verb(method, info, query)
+    if info.verb in ("list", "watch", "deletecollection"):
+        info.selected = _selected(query.get("fieldSelector", ""))
     return info
+
+
+def _selected(selector: str) -> str:
+    """The name that a field selector leaves: rules for a name hold for such a list, too."""
+    named = _NAMED.fullmatch(selector)
+    return named[1] if named else ""
 
 
 def _verb(method: str, info: RequestInfo, query: Mapping[str, str]) -> str:

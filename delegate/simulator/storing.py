@@ -54,6 +54,8 @@ def insert(write: "Write", body: JsonObject, managed: list[JsonObject]) -> Outco
     registry, resource = write.registry, write.resource
     metadata = body["metadata"]
     _place(write, metadata)
+    if write.permissions is not None:
+        write.permissions.check_grant(resource, body, None)
     admission.admit_create(registry, resource, write.namespace, body)
     if metadata.get("resourceVersion"):
         raise statuses.internal("resourceVersion should not be set on objects to be created")
@@ -103,6 +105,8 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
     old = _old(live, resource)
     _check_preconditions(write, live, body["metadata"])
     body["metadata"] = _kept_metadata(old["metadata"], body["metadata"], managed)
+    if write.permissions is not None:
+        write.permissions.check_grant(resource, body, old)
     if write.options.subresource == "status":
         body = strategies.prepare_status_update(resource, body, old)
     else:

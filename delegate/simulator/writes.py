@@ -25,6 +25,7 @@ from delegate.simulator import (
 from delegate.simulator.defaults import apply_defaults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Manager, Managers
+from delegate.simulator.permissions import Permissions
 from delegate.simulator.registry import Registry
 from delegate.simulator.store import Stored
 from delegate.simulator.storing import Options, Outcome
@@ -64,6 +65,7 @@ class Write:
         )
         self.warnings: list[str] = []
         self.patched = False
+        self.permissions: Permissions | None = None
         self._remarks: list[str] = []
 
     def create(self, body: JsonObject) -> Outcome:
@@ -292,6 +294,8 @@ class Write:
             raise statuses.conflict(self.resource.plural, self.resource.group, self.name, why)
         if self.options.subresource:
             raise statuses.not_found(self.resource.plural, self.resource.group, self.name)
+        if self.permissions is not None:
+            self.permissions.check_create(self.resource)
         merged, managers = self._merged(None, config, {})
         decoded = self.decode(merged or {}, APPLIED)
         self._check_name(config)  # unlike one that updates, an apply that creates has to name the object
