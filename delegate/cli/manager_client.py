@@ -13,6 +13,7 @@ from delegate.daemon.connection.hops import explain_connect_fault
 from delegate.daemon.connection.trust import believe, tls_context
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.lifecycle import Retrying, retrying
+from delegate.foundation.proxying import way_through
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.foundation.settings.proxies import ProxyRules
 from delegate.manager.credentials import (
@@ -23,6 +24,7 @@ from delegate.manager.credentials import (
     RevocationList,
     RevocationView,
 )
+from delegate.manager.letter_views import LetterList, PurgeView, RedriveList, RedriveView
 from delegate.manager.views import CancelView, DelegateList, DelegateView, EventList, NewTokenView, TaskList, TaskView, TokenList, TokenView
 from delegate.model.resources import JsonObject
 from delegate.protocol.problems import Problem
@@ -159,6 +161,26 @@ class ManagerClient:
         """Made once: a lost answer is an authority that was announced all the same, and is listed."""
         return await self._call("POST", "/api/v1/authorities", AuthorityList, body={"signsAfter": signs_after}, repeat=False)
 
+    async def list_letters(self, query: JsonObject) -> LetterList:
+        """A page of dead letters, the oldest first."""
+        return await self._call("GET", f"/api/v1/dead-letters?{urlencode(query)}", LetterList)
+
+    async def purge_letters(self, order: JsonObject) -> PurgeView:
+        return await self._call("POST", "/api/v1/dead-letters/purge", PurgeView, body=order)
+
+    async def redrive(self, order: JsonObject) -> RedriveView:
+        """Begins a redrive. Made once: where its answer is lost, the next try is told its id."""
+        return await self._call("POST", "/api/v1/redrives", RedriveView, body=order, repeat=False)
+
+    async def list_redrives(self) -> RedriveList:
+        return await self._call("GET", "/api/v1/redrives", RedriveList)
+
+    async def show_redrive(self, redrive_id: str) -> RedriveView:
+        return await self._call("GET", f"/api/v1/redrives/{quote(redrive_id, safe='')}", RedriveView)
+
+    async def cancel_redrive(self, redrive_id: str) -> RedriveView:
+        return await self._call("POST", f"/api/v1/redrives/{quote(redrive_id, safe='')}/cancel", RedriveView)
+
     async def _call(
         self, method: str, path: str, wanted: type[T], *, body: JsonObject | None = None, key: str = "", repeat: bool = True
     ) -> T:
@@ -177,14 +199,22 @@ class ManagerClient:
         if body is not None:
             headers["Content-Type"] = "application/json"
         data = msgspec.json.encode(body) if body is not None else None
+        proxy = self._proxies.address_for(url)
+        way = way_through(proxy, url)
         try:
             async with self._session.request(
-                method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxies.address_for(url)
+                method,
+                url,
+                data=data,
+                headers=headers | way.headers,
+                allow_redirects=False,
+                proxy=way.address,
+                proxy_headers=way.connect_headers,
             ) as response:
                 raw = await _read(response)
                 return _decode(response, raw, wanted, request_id)
         except aiohttp.ClientError as error:
-            raise explain_connect_fault(error, url, self._proxies.address_for(url)) from error
+            raise explain_connect_fault(error, url, proxy) from error
         except TimeoutError as error:
             raise NotTheManagerError(
                 f"no answer from {url} within {_SECONDS:g} s", hint="check that the manager is not overloaded", retryable=True

@@ -67,17 +67,28 @@ def explain_connect_fault(error: aiohttp.ClientError, url: str, proxy: str | Non
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         hint = "check DELEGATE_MANAGER_URL and the resolver of this machine"
         return _fault(f"the name {urlsplit(url).hostname} can't be resolved: {words}", hint, Hop.NAME, "connection.unresolved")
+    if isinstance(error, aiohttp.ClientConnectorError) and proxy is not None:
+        return explain_lost_tunnel(error, url, proxy)
     if isinstance(error, aiohttp.ClientConnectorError):
         hint = "check that the manager runs there and that a firewall lets the connection out"
         return _fault(f"nothing answers at {place}: {words}", hint, Hop.TCP, "connection.unreachable")
     return TransportError(f"no answer from {place}: {words}", hint="check the way to the manager; this is tried again")
 
 
-def explain_lost_tunnel(url: str, proxy: str) -> TransportError:
-    """The connection was closed before the request was on it, though the proxy had been reached."""
+def explain_lost_tunnel(error: aiohttp.ClientError, url: str, proxy: str) -> TransportError:
+    """The connection was lost before the request was on it, though the proxy had been reached."""
+    inside = _tls_fault_behind(error)  # asyncio of Python 3.11 stumbles over a TLS fault inside of TLS, and so hides it
+    if isinstance(inside, ssl.SSLCertVerificationError):
+        return _explain_certificate(inside, urlsplit(url).hostname or "", f"at {place_of(url)}", Hop.TLS)
     hint = "check the proxy's log; it may forbid the port, or lose its own way to the manager"
     words = f"the proxy {place_of(proxy)} closed the way to {place_of(url)} before anything was sent"
     return _fault(words, hint, Hop.PROXY_CONNECT, "connection.proxy")
+
+
+def _tls_fault_behind(error: BaseException | None) -> BaseException | None:
+    while error is not None and (isinstance(error, aiohttp.ClientError) or not isinstance(error, ssl.SSLError)):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _is_about(error: aiohttp.ClientError, proxy: str) -> bool:

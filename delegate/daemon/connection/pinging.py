@@ -12,6 +12,7 @@ from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import TransportError
 from delegate.daemon.connection.hops import explain_connect_fault, explain_rejection
 from delegate.daemon.connection.transport import Endpoint
+from delegate.foundation.proxying import way_through
 from delegate.protocol import codec, routes
 from delegate.protocol.certificates import AuthoritiesAnswer
 from delegate.protocol.enrolment import PingAnswer
@@ -40,11 +41,18 @@ async def fetch_authorities(endpoint: Endpoint, within_seconds: float) -> str:
 async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSLContext | None, within_seconds: float) -> A:
     url, request_id = endpoint.join(route), str(uuid.uuid4())
     proxy = endpoint.proxy(url)
+    way = way_through(proxy, url)
     connections = Connections(context, connect_seconds=within_seconds)
     try:
         async with (
             asyncio.timeout(within_seconds),
-            connections.fresh.get(url, headers={routes.REQUEST_ID_HEADER: request_id}, allow_redirects=False, proxy=proxy) as response,
+            connections.fresh.get(
+                url,
+                headers={routes.REQUEST_ID_HEADER: request_id} | way.headers,
+                allow_redirects=False,
+                proxy=way.address,
+                proxy_headers=way.connect_headers,
+            ) as response,
         ):
             body = await _read(response)
             raw = RawAnswer(response.status, {name.lower(): value for name, value in response.headers.items()}, body)

@@ -25,6 +25,7 @@ from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import ConnectionFaultError, TransportError
 from delegate.daemon.connection.hops import explain_connect_fault, explain_lost_tunnel, explain_rejection, place_of
 from delegate.daemon.connection.patience import Patience
+from delegate.foundation.proxying import way_through
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
 from delegate.protocol.messages import Answer, Request
@@ -32,6 +33,7 @@ from delegate.protocol.messages import Answer, Request
 A = TypeVar("A", bound=Answer)
 _UPLOAD_PIECE = 64 * 1024
 _RACE_SECONDS = 1.0
+_SETTLING_SECONDS, _SETTLING_LOOK_SECONDS = 10.0, 0.05
 _LEAST_BYTES_PER_SECOND = 2.0
 """An answer that trickles with less ends like one that is silent."""
 _NAMES_SECONDS = 30.0
@@ -43,7 +45,7 @@ class Endpoint:
     """Where the manager is, and how to get there. `join` makes a URL of a path; `proxy` names the proxy for a URL.
 
     `contexts` gives the TLS context for new connections where that changes, instead of `tls`. `on_answer` is told the manager's time of
-    each answer.
+    each answer. `settled` is false for the moment in which a certificate that ended or was refused is being replaced.
     """
 
     join: Callable[[str], str]
@@ -51,6 +53,7 @@ class Endpoint:
     proxy: Callable[[str], str | None] = field(default=lambda url: None)
     contexts: Callable[[], ssl.SSLContext | None] | None = None
     on_answer: Callable[[str], None] = field(default=lambda server_time: None)
+    settled: Callable[[], bool] = field(default=lambda: True)
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -82,6 +85,19 @@ class Transport:
         self._draining: dict[asyncio.Task[None], Connections] = {}
         self._opened_at = 0.0
         self._doubted = False
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """What a connection that is opened now is opened with."""
+        return self._endpoint.context
+
+    async def until_settled(self) -> None:
+        """Waits while a certificate is being replaced that no call would succeed with; not for long."""
+        until = time.monotonic() + _SETTLING_SECONDS
+        while True:
+            if self._endpoint.settled() or time.monotonic() >= until:
+                return
+            await asyncio.sleep(_SETTLING_LOOK_SECONDS)
 
     async def close(self) -> None:
         for connections in self._draining.values():
@@ -187,15 +203,17 @@ class Transport:
     async def _post(self, session: aiohttp.ClientSession, call: "_Call", silence: float, trip: "_Trip") -> RawAnswer:
         trip.began_at = time.monotonic()
         proxy = self._endpoint.proxy(call.url)
+        way = way_through(proxy, call.url)
         try:
             async with (
                 trip.limited(self._limits.connect, silence) as limit,
                 session.post(
                     call.url,
                     data=_upload(call.body, limit, silence),
-                    headers=call.headers,
+                    headers=call.headers | way.headers,
                     allow_redirects=False,
-                    proxy=proxy,
+                    proxy=way.address,
+                    proxy_headers=way.connect_headers,
                     trace_request_ctx=trip,
                 ) as response,
             ):
@@ -209,7 +227,7 @@ class Transport:
             if isinstance(error, aiohttp.ClientConnectorError):
                 raise explain_connect_fault(error, call.url, proxy) from error
             if proxy is not None and not trip.sent and not trip.reused:
-                raise explain_lost_tunnel(call.url, proxy) from error
+                raise explain_lost_tunnel(error, call.url, proxy) from error
             trip.cut_after = None if trip.answer_began else time.monotonic() - trip.began_at
             hint = "check for a proxy or firewall that closes connections; this is tried again"
             words = f"the connection of {call.route} was cut"
