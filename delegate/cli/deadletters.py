@@ -1,4 +1,4 @@
-"""`delegate dlq`: dead letters, in the spool of this machine and in the bucket."""
+"""`delegate dlq`: dead letters, in the spool of this machine, in the bucket, and as the manager knows them."""
 
 import datetime as dt
 from collections.abc import Callable, Coroutine
@@ -11,6 +11,7 @@ from delegate.cli.exits import ExitCode
 from delegate.cli.loops import run_async
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, UsageFaultError, print_json, print_table
+from delegate.cli.redriving import list_known, purge_known, redrive
 from delegate.foundation.quantities import format_duration, parse_duration
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import DelegateSettings
@@ -30,8 +31,12 @@ _SHORTEST_BEGINNING = 6
 def dlq() -> None:
     """Dead letters: what could not be read, delivered or done. Works on the files, also while the daemon runs.
 
-    Letters wait in the spool (DELEGATE_DLQ_DIR) until they are moved to the bucket (DLQ_BUCKET), if one is set.
+    Letters wait in the spool (DELEGATE_DLQ_DIR) until they are moved to the bucket (DLQ_BUCKET), if one is set. The manager is told of
+    each, and can queue what they are about again: `delegate dlq redrive`, with DELEGATE_MANAGER_URL and DELEGATE_API_TOKEN.
     """
+
+
+dlq.add_command(redrive)
 
 
 def selection_options(command: Command) -> Command:
@@ -51,6 +56,7 @@ def selection_options(command: Command) -> Command:
     return result
 
 
+manager_option = click.option("--at-manager", is_flag=True, help="Those that the manager knows, of all delegates.")
 bucket_option = click.option("--bucket", "in_bucket", is_flag=True, help="Those that are in the bucket instead of the spool.")
 prefix_option = click.option("--prefix", default="", metavar="DELEGATE[/YYYY/MM/DD]", help="With --bucket: only those keys.")
 most_option = click.option(
@@ -60,13 +66,19 @@ most_option = click.option(
 
 @dlq.command(name="list")
 @selection_options
+@manager_option
 @bucket_option
 @prefix_option
 @most_option
 @with_settings(DelegateSettings, require=False)
 @output_option
-def list_letters(loaded: Loaded[DelegateSettings], output: Output, in_bucket: bool, prefix: str, most: int, **selected: Any) -> None:
+def list_letters(
+    *, loaded: Loaded[DelegateSettings], output: Output, at_manager: bool, in_bucket: bool, prefix: str, most: int, **selected: Any
+) -> None:
     """Letters, oldest first."""
+    if at_manager:
+        list_known(output, most=most, **selected)
+        return
     from delegate.daemon.deadletters import inspection  # noqa: PLC0415 - not before it is needed
 
     selection = _selection(**selected)
@@ -155,6 +167,7 @@ def verify(loaded: Loaded[DelegateSettings], output: Output, in_bucket: bool, pr
 @click.option("--all", "everything", is_flag=True, help="All letters of the spool.")
 @click.option("--damaged", is_flag=True, help="Files that were set aside because they are not what was written.")
 @click.option("--dry-run", is_flag=True, help="Says what would go, and leaves it.")
+@manager_option
 @with_settings(DelegateSettings, require=False)
 @output_option
 def purge(
@@ -165,9 +178,13 @@ def purge(
     everything: bool,
     damaged: bool,
     dry_run: bool,
+    at_manager: bool,
     **selected: Any,
 ) -> None:
-    """Takes letters out of the spool for good: by the beginnings of their ids, by what they are, or all."""
+    """Takes letters out of the spool for good: by the beginnings of their ids, by what they are, or all.
+
+    With --at-manager out of the manager's index, by whole ids; the letters themselves stay where they are.
+    """
     from delegate.daemon.deadletters import inspection  # noqa: PLC0415
 
     if any(len(each) < _SHORTEST_BEGINNING for each in letters):
@@ -177,6 +194,9 @@ def purge(
         raise UsageFaultError("nothing says which letters to purge", hint="name them, choose by --reason, --app, ..., or give --all")
     if not selection.everything and everything:
         raise UsageFaultError("--all and a choice of letters exclude each other")
+    if at_manager:
+        purge_known(output, everything=everything, dry_run=dry_run, letters=letters, **selected)
+        return
     directory = loaded.settings.dead_letters.directory
     purged = inspection.purge(
         directory, selection, dt.datetime.now(dt.UTC), letters=everything or not selection.everything, damaged=damaged, dry_run=dry_run

@@ -47,6 +47,9 @@ def list_results(loaded: Loaded[DelegateSettings], output: Output) -> None:
     print_table(("ATTEMPT", "STATE", "KIND", "APPLICATION", "OUTCOME", "AGE", "BYTES"), rows)
 
 
+outbox.add_command(list_results, "ls")
+
+
 @outbox.command()
 @with_settings(DelegateSettings, require=False)
 @output_option
