@@ -23,9 +23,9 @@ $(TOOLS)/kubectl: $(INSTALLED) tests/tools.py
 
 # The servers that the tests start: installed where that may be done, named where not. On CI a missing one fails its tests.
 SERVERS := postgresql docker-registry openssh-server tinyproxy gnupg squid-openssl haproxy
-PROGRAMS := docker-registry tinyproxy gpg ssh-keygen
+PROGRAMS := docker-registry tinyproxy gpg ssh-keygen squid haproxy
 services:
-	@missing=; for each in $(PROGRAMS); do command -v $$each >/dev/null || missing=1; done; \
+	@missing=; PATH="$$PATH:/usr/sbin"; for each in $(PROGRAMS); do command -v $$each >/dev/null || missing=1; done; \
 	test -x /usr/sbin/sshd || missing=1; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing=1; \
 	test -z "$$missing" || { \
