@@ -12,6 +12,7 @@ from delegate.engine.sources.commands import Completed
 from delegate.engine.sources.errors import CacheDirectoryError, RenderLimitError, RenderTimeoutError
 from delegate.engine.sources.jails.running import RenderLimits, open_jail, run_jailed
 from delegate.engine.sources.limits import MEBIBYTE
+from delegate.engine.sources.workshops import words_of
 
 INTERPRETER = Path(sys.executable).resolve()
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what shuts a renderer in")
@@ -86,6 +87,40 @@ async def test_more_time_than_it_has(tmp_path: Path) -> None:
         await run(tmp_path, "import time; time.sleep(30)", RenderLimits(seconds=0.5))
     with pytest.raises(RenderLimitError, match="more than 1 s of work"):
         await run(tmp_path, "while True: pass", RenderLimits(processor_seconds=1, seconds=20.0))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "runtime: out of memory: cannot allocate 4194304-byte block\nfatal error: out of memory\n",
+        "SIGSEGV: segmentation violation\nPC=0x43783d m=3 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x15 m=3 [idle]:\nruntime.drain()\ngs 0x0\n",
+        "runtime/cgo: pthread_create failed\nfatal: bad g in signal handler\n\ngoroutine 0 [idle]:\n",
+    ],
+)
+async def test_a_runtime_that_breaks_down(words: str, tmp_path: Path) -> None:
+    """Go's doesn't always say that it is out of memory; its own death is told from a program's panic."""
+    with pytest.raises(RenderLimitError, match="needs more than"):
+        await run(tmp_path, f"import sys; sys.stderr.write({words!r}); sys.exit(2)")
+
+
+async def test_a_runtime_that_dies_without_a_word(tmp_path: Path) -> None:
+    """By the signal alone."""
+    with pytest.raises(RenderLimitError, match="needs more than"):
+        await run(tmp_path, "import os, signal, ctypes; signal.signal(signal.SIGSEGV, signal.SIG_DFL); ctypes.string_at(0)")
+
+
+async def test_a_panic_is_no_limit(tmp_path: Path) -> None:
+    """It is a fault of the program, and its first line says which."""
+    words = "panic: runtime error: index out of range [1]\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:5 +0x1d\nexit status 2\n"
+    async with open_jail(tmp_path / "jails", LIMITS) as jail:
+        completed = await run_jailed(
+            INTERPRETER,
+            ["-I", "-S", "-c", f"import sys; sys.stderr.write({words!r}); sys.exit(2)"],
+            jail,
+            timeout=20,
+            reads=[sys.base_prefix],
+        )
+        assert words_of(completed.stderr, jail) == "panic: runtime error: index out of range [1]"
 
 
 async def test_more_output_than_it_may_have(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from delegate.model.sources import Source
 T = TypeVar("T")
 _LOADER_THREADS = 2
 _SHOWN_CHARACTERS = 500
+_ERRORS, _BREAKDOWNS = ("error:",), ("panic:", "fatal error:", "sigsegv:", "sigabrt:", "runtime:")
 _MOST_ASKED = 2000
 
 
@@ -126,7 +127,9 @@ def fingerprint_of(files: Sequence[SourceFile]) -> str:
 def words_of(stderr: str, jail: Jail, *, lines: int = 1) -> str:
     """What a renderer complained about, without the names of our own directories and without secrets; cut short."""
     said = [line.strip() for line in stderr.splitlines() if line.strip()]
-    start = next((index for index, line in enumerate(said) if line.lower().startswith("error:")), len(said) - 1)
+    beginnings = (_ERRORS, _BREAKDOWNS)  # what follows a breakdown are stacks and registers
+    starts = [index for words in beginnings for index, line in enumerate(said) if line.lower().startswith(words)]
+    start = starts[0] if starts else len(said) - 1
     telling = " ".join(said[max(start, 0) :][:lines]) or "it said nothing"
     text = telling.removeprefix("Error:").removeprefix("error:").strip()
     for directory in (jail.inside.resolve(), jail.inside):

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -30,7 +32,8 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/nix/store", "/dev/null")
 """What a program needs to start where it is not linked statically. Nobody's secrets are kept there."""
 _STDERR_BYTES = 256 * 1024
 _STALE_SECONDS = 24 * 3600.0
-_OUT_OF_MEMORY = ("out of memory", "cannot allocate memory", "failed to create new OS thread", "failed to reserve")
+_OUT_OF_MEMORY = ("out of memory", "cannot allocate memory", "failed to create new OS thread", "failed to reserve", "cannot map pages")
+_RUNTIME_SIGNAL = re.compile(r"^(?:SIGSEGV|SIGBUS|SIGABRT|SIGTRAP|fatal error|fatal): ", re.MULTILINE)
 _SIGXCPU, _SIGXFSZ, _SIGKILL = 24, 25, 9
 
 
@@ -140,13 +143,23 @@ def _check_ending(name: str, completed: Completed, limits: RenderLimits) -> None
         raise JailError(f"{name} can't be shut in: {words}", hint="renderers run on Linux with seccomp, or not at all")
     if completed.exit_code == 0:
         return
-    if any(words in completed.stderr for words in _OUT_OF_MEMORY):
+    if any(words in completed.stderr for words in _OUT_OF_MEMORY) or _runtime_died(completed):
         raise RenderLimitError(f"{name} needs more than {limits.memory_bytes} bytes of memory")
     if -completed.exit_code in (_SIGXCPU, _SIGKILL):
         # The kernel kills at the hard limit of processor time, and also whom it chooses when memory runs out.
         raise RenderLimitError(f"{name} was ended by the system: more than {limits.processor_seconds} s of work, or too little memory")
     if -completed.exit_code == _SIGXFSZ:
         raise RenderLimitError(f"{name} writes a file of more than {limits.file_bytes} bytes")
+
+
+def _runtime_died(completed: Completed) -> bool:
+    """Whether it was a Go program's runtime that broke down, not the program: it doesn't check all of its own allocations.
+
+    A program's own faults are panics of a goroutine with a number; 0 is the runtime's.
+    """
+    if -completed.exit_code in (signal.SIGSEGV, signal.SIGBUS):
+        return True
+    return _RUNTIME_SIGNAL.search(completed.stderr) is not None and "\ngoroutine 0 " in completed.stderr
 
 
 def _environment(jail: Jail) -> dict[str, str]:
