@@ -26,7 +26,6 @@ class Fault(msgspec.Struct):
     status: int = 500
     retry_after: int = 1
     seconds: float = 0.0
-    hits: int = 0
 
     def matches(self, info: RequestInfo) -> bool:
         return (
@@ -57,7 +56,6 @@ class Faults:
     def take(self, info: RequestInfo) -> Fault | None:
         for rule in self._rules:
             if rule.matches(info):
-                rule.hits += 1
                 if rule.times > 0:
                     rule.times -= 1
                 return rule

@@ -9,7 +9,6 @@ from typing import Any
 
 FieldSet = dict[str, Any]
 
-EMPTY: FieldSet = {}
 SELF = "."
 
 

@@ -1,7 +1,7 @@
 """Built-in admission, in the real server's order: mutation, then validation, then quota.
 
 Webhooks are not called: one whose Service doesn't exist fails as it does on a real cluster, any other is passed over. Of validating
-admission policies only the CEL that `expressions` knows is evaluated; mutating ones are not.
+admission policies those expressions count that `delegate.foundation.expressions` knows; mutating ones are not looked at.
 """
 
 from delegate.model.resources import JsonObject

@@ -31,7 +31,6 @@ from delegate.simulator.store import Change, StorageKey
 
 log = structlog.get_logger()
 RETRY_SECONDS = (0.005, 0.05, 0.5, 5.0)
-STEPS_BETWEEN_PAUSES = 1
 
 # A ReplicaSet hears of a change before its Deployment does.
 CONTROLLERS: tuple[type[Controller], ...] = (

@@ -24,10 +24,6 @@ def named(path: str, value: Any, rule: Callable[[str], list[str]]) -> list[Cause
     return [statuses.invalid_value(path, value, text) for text in rule(value)] if value else []
 
 
-def required_named(path: str, value: Any, rule: Callable[[str], list[str]]) -> list[Cause]:
-    return named(path, value, rule) if value else [statuses.required(path)]
-
-
 def chosen(path: str, value: Any, supported: Sequence[str], *, optional: bool = False) -> list[Cause]:
     """One of some words; `supported` is in the order in which the server names them."""
     if value in supported or (optional and not value):
