@@ -32,6 +32,11 @@ class Addresses:
         self.pod_count += 1
         return f"10.1.{self.pod_count // 250 % 250}.{self.pod_count % 250 + 2}"
 
+    def keep_pod_address(self, address: str) -> None:
+        """Gives out only later ones from now on."""
+        third, fourth = (int(part) for part in address.split(".")[2:])
+        self.pod_count = max(self.pod_count, third * 250 + fourth - 2)
+
     def allocate(self, service: JsonObject, *, keep: bool) -> list[Cause]:
         """Gives a Service its addresses and node ports, in place; `keep` says whether it holds them from now on."""
         spec, owner = service["spec"], (service["metadata"].get("namespace", ""), service["metadata"]["name"])

@@ -85,6 +85,8 @@ def _remember(registry: Registry, held: Held) -> None:
     match held.group, held.plural:
         case "", "services":
             registry.addresses.allocate(msgspec.json.decode(msgspec.json.encode(held.body)), keep=True)
+        case "", "pods" if (held.body.get("status") or {}).get("podIP"):
+            registry.addresses.keep_pod_address(held.body["status"]["podIP"])
         case "apiextensions.k8s.io", "customresourcedefinitions":
             conditions = (held.body.get("status") or {}).get("conditions") or ()
             if any(item.get("type") == "Established" for item in conditions):
