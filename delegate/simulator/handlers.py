@@ -23,6 +23,7 @@ from delegate.simulator import (
     scales,
     statuses,
     subresources,
+    write_options,
     writes,
 )
 from delegate.simulator.authorization import ANONYMOUS, Attributes, Authorizer, User, attributes_of, plain_user, refusal
@@ -34,7 +35,7 @@ from delegate.simulator.kinds import Resource
 from delegate.simulator.permissions import Permissions
 from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
-from delegate.simulator.requests import LARGEST_BODY, RequestInfo, is_dry_run, manager_of, parse_path, read_json, truthy
+from delegate.simulator.requests import LARGEST_BODY, RequestInfo, parse_path, read_json
 from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.watches import Watch
 from delegate.simulator.writes import Write
@@ -206,15 +207,9 @@ class Handlers:
         return response
 
     def _write(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, user: User, data: bytes) -> Outcome:
-        query = request.query
-        options = Options(
-            manager=manager_of(query, request.headers.get("User-Agent", "")),
-            force=truthy(query["force"]) if "force" in query else False,
-            dry_run=is_dry_run(query),
-            validation=query.get("fieldValidation", "Warn"),
-            subresource=info.subresource,
-            user=user.name,
-        )
+        applies = info.verb == "patch" and request.content_type == writes.APPLY_PATCH
+        agent = request.headers.get("User-Agent", "")
+        options = write_options.read(info, request.query, agent, user.name, applies=applies)
         if info.verb == "create":
             return self._create(resource, info, _read(request.content_type, data), options, user)
         write = Write(self.registry, resource, info.namespace, info.name, options=options)
@@ -227,13 +222,9 @@ class Handlers:
 
     def _change(self, request: web.BaseRequest, info: RequestInfo, write: Write, data: bytes) -> Outcome:
         """PUT and PATCH."""
-        query = request.query
         if info.verb == "update":
             return _replaced(write, _read(request.content_type, data))
         if request.content_type == writes.APPLY_PATCH:
-            if not query.get("fieldManager"):
-                cause = statuses.required("fieldManager", "is required for apply patch")
-                raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
             return _applied(write, read_json(data))
         return _patched(write, request.content_type, data)
 
@@ -299,9 +290,6 @@ def _patched(write: Write, kind: str, data: bytes) -> Outcome:
     known = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_PATCH)
     if kind not in known or (kind == writes.STRATEGIC_PATCH and write.resource.custom):
         raise statuses.StatusError(415, "415: Unsupported Media Type", reason="UnsupportedMediaType", details={})
-    if write.options.force:
-        cause = statuses.forbidden_value("force", "may not be specified for non-apply patch")
-        raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
     patch = patches.read(data, kind)
     if write.options.subresource == "scale":
         return scales.patch_scale(write, kind, patch)
@@ -313,6 +301,8 @@ def _is_stored(outcome: Outcome, resource: Resource) -> bool:
 
 
 def _object(body: Any) -> JsonObject:
+    if body is None:
+        return {}
     if not isinstance(body, dict):
         raise statuses.bad_request("the object provided is unrecognized (must be of type object): couldn't get version/kind")
     return body

@@ -82,21 +82,6 @@ def truthy(value: str | None) -> bool:
     return value is not None and value.lower() not in ("0", "false")
 
 
-def manager_of(query: Mapping[str, str], user_agent: str) -> str:
-    """The field manager: given, or what the user agent begins with (at most 128 characters)."""
-    return (query.get("fieldManager") or user_agent.partition("/")[0] or "unknown")[:128]
-
-
-def is_dry_run(query: Mapping[str, str]) -> bool:
-    value = query.get("dryRun")
-    if value is None or value == "":
-        return False
-    if value != "All":
-        cause = statuses.unsupported("dryRun", [value], ("All",))
-        raise statuses.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-    return True
-
-
 def read_json(data: bytes) -> Any:
     """A JSON body, or a YAML one where it isn't JSON."""
     if data.lstrip()[:1] in _JSON_START:

@@ -1,6 +1,7 @@
 """A small HTTP client for tests of an API server, and the bodies they send."""
 
 import asyncio
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -55,9 +56,11 @@ class Client:
     async def send(
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", accept: str = "application/json", **params: str
     ) -> Answer:
-        data = body if isinstance(body, str | bytes | None) else json.dumps(body)
+        data: Any = body if isinstance(body, str | bytes | None) else json.dumps(body)
         headers = {"Accept": accept} | ({"Content-Type": kind} if data is not None else {})
         timeout = aiohttp.ClientTimeout(total=30)
+        if isinstance(data, str):
+            data = io.BytesIO(data.encode())  # large bodies are not to be sent at once
         async with self.session.request(method, self.url + path, data=data, headers=headers, params=params, timeout=timeout) as answer:
             text = await answer.text()
             try:
