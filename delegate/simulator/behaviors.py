@@ -1,4 +1,4 @@
-"""How simulated pods behave, by rule: an annotation, else a word in the image's tag or name, else they come up.
+"""How simulated pods behave, by rule: an annotation, else a word that is an image's tag, else they come up.
 
 Annotation `simulator.delegate.dev/behavior` (on the pod or its template):
 
