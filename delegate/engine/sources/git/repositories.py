@@ -19,7 +19,7 @@ from delegate.engine.sources.errors import (
 from delegate.engine.sources.git import references
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.mirrors import Mirror
-from delegate.engine.sources.git.objects import CommitTree, open_objects
+from delegate.engine.sources.git.objects import CommitTree, TreeMemory, open_objects, root_of
 from delegate.engine.sources.git.signatures import SignatureChecks, Tag
 from delegate.engine.sources.git.urls import RepositoryUrl, parse_url
 from delegate.engine.sources.limits import SourceLimits
@@ -43,6 +43,7 @@ class GitRepositories:
         self._allow_local = allow_local
         self._environment = environment
         self._mirrors: OrderedDict[RepositoryUrl, Mirror] = OrderedDict()
+        self._memory = TreeMemory()
         self._verified: OrderedDict[object, tuple[str, ...]] = OrderedDict()
 
     def parse(self, url: str) -> RepositoryUrl:
@@ -58,8 +59,11 @@ class GitRepositories:
         mirror = self._mirror(url)
         where = url.shown
         if references.is_full_id(revision):
-            await self._ensure(mirror, revision.lower())
-            return references.Resolved(await mirror.find_commit(revision.lower()) or revision.lower())
+            commit = revision.lower()
+            if self._memory.get(mirror.path, root_of(commit)) is not None:
+                return references.Resolved(commit)
+            await self._ensure(mirror, commit)
+            return references.Resolved(await mirror.find_commit(commit) or commit)
         listed = await mirror.list_references()
         if tag_prefix:
             return references.resolve_version(listed, revision, where, tag_prefix)
@@ -86,8 +90,8 @@ class GitRepositories:
         mirror = self._mirror(url)
         directory = await self._ensure(mirror, commit, ref)
         where = f"{url.shown} at {commit[:12]}"
-        async with open_objects(directory, mirror.environment, self._limits, where) as reader:
-            yield await CommitTree.of_commit(reader, commit, self._limits, where)
+        async with open_objects(directory, mirror.environment, where) as reader:
+            yield await CommitTree.of_commit(reader, commit, self._memory, directory, self._limits)
 
     async def verify(self, url: RepositoryUrl, commit: str, ref: str, policies: Sequence[SignaturePolicy]) -> tuple[str, ...]:
         """Who signed a commit, or the tag that led to it, in words; nothing without a policy. Raises SignatureError, AccessError."""
@@ -113,15 +117,16 @@ class GitRepositories:
     async def discard(self, url: RepositoryUrl, error: CorruptRepositoryError) -> bool:
         """Removes a mirror that can't be read, so that it is made anew; False where it isn't ours."""
         mirror = self._mirror(url)
+        known = self._memory.forget(mirror.path)
         if not mirror.path.is_dir():
-            return False
+            return known
         log.warning("git.mirror_corrupt", repository=url.shown, error=error.message)
         await mirror.discard()
         return True
 
     async def _ensure(self, mirror: Mirror, commit: str, ref: str = "") -> Path:
         """Sees to it that a commit can be read, and says from which git directory."""
-        if await mirror.has_commit(commit):
+        if self._memory.get(mirror.path, root_of(commit)) is not None or await mirror.has_commit(commit):
             return mirror.path
         log.debug("git.fetching", repository=mirror.url.shown, commit=commit, ref=ref)
         try:
