@@ -50,6 +50,7 @@ _LARGE_BYTES = 256 * 2**10
 _SHORT_MEMBER_BYTES = 1024
 _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 60.0
+_LAST_BURIAL_SECONDS = 15.0
 _NO_TOKEN = Secret("")
 
 
@@ -294,7 +295,7 @@ class Reporter:
     def _keep_unburied(self, attempt_id: str, error: DelegateError, message: str) -> None:
         log.warning("result.not_buried", attempt=attempt_id, error=str(error), hint=error.hint)
         self._unburied.add(attempt_id)
-        self._put_off(attempt_id, message)
+        self._put_off(attempt_id, message, longest_seconds=_LAST_BURIAL_SECONDS)
 
     def _settled(self, attempt_id: str, verdict: str) -> None:
         self._tries.pop(attempt_id, None)
@@ -302,9 +303,9 @@ class Reporter:
         self._outbox.settle(attempt_id)
         self._on_settled(attempt_id, verdict)
 
-    def _put_off(self, attempt_id: str, message: str) -> None:
+    def _put_off(self, attempt_id: str, message: str, *, longest_seconds: float = _LAST_RETRY_SECONDS) -> None:
         tries = self._tries[attempt_id] = self._tries.get(attempt_id, 0) + 1
-        wait = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
+        wait = min(longest_seconds, _FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
         log.info("result.put_off", attempt=attempt_id, message=message, retry_in_seconds=wait)
         heapq.heappush(self._later, (asyncio.get_running_loop().time() + wait, attempt_id))
         self._wake.set()

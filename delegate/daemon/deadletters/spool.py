@@ -7,7 +7,7 @@ the letters, never dropped and never in the way.
 
 Room. What the spool holds, damaged files included, stays under its limits. When a letter doesn't fit, superseded results make way,
 oldest first: another attempt's result stands for them. Nothing else ever does. `full_reason` asks for no further tasks
-earlier than that, while the letters of work under way still fit.
+earlier than that, while the letters of work under way still fit, and while a letter that didn't fit waits.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import hashlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ _VARIABLE = "DELEGATE_DLQ_DIR"
 _UNFINISHED = ".writing"
 _RESERVE = 8
 """The last eighth of the spool is for letters of work that is under way when it fills up."""
+_REMEMBERED_SECONDS = 120.0
+"""A letter that found no room is waited for so long: whoever has it tries again sooner than that."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -67,6 +70,8 @@ class Spool:
         self._index = Index()
         self._damaged_bytes = 0
         self._fault = ""
+        self._refused_bytes = 0
+        self._refused_at = -_REMEMBERED_SECONDS
 
     @property
     def entries(self) -> int:
@@ -87,6 +92,11 @@ class Spool:
         if held > limits.bytes - max(1, limits.bytes // _RESERVE):
             damaged = f", {self._damaged_bytes} of them in {self.directory / DAMAGED}" if self._damaged_bytes else ""
             return f"the dead-letter spool {self.directory} holds {held} bytes{damaged}; its limit is {limits.bytes}"
+        if self._refused_bytes + held > limits.bytes and time.monotonic() - self._refused_at < _REMEMBERED_SECONDS:
+            return (
+                f"the dead-letter spool {self.directory} holds {held} bytes, and a letter of {self._refused_bytes} waits for room; "
+                f"its limit is {limits.bytes}"
+            )
         count = len(index) - index.yielding
         if count > limits.entries - max(1, limits.entries // _RESERVE):
             return f"the dead-letter spool {self.directory} holds {count} letters; its limit is {limits.entries}"
@@ -133,7 +143,7 @@ class Spool:
         try:
             if len(fresh) < len(letters):
                 self._disk.sync_directory(self.directory)  # a process that died may have renamed it, and no more
-            self._make_room(sum(len(sealed.body) for sealed in fresh), len(fresh))
+            self._find_room(sum(len(sealed.body) for sealed in fresh), len(fresh))
             for sealed in fresh:
                 self._write_somehow(sealed)
         except OSError as error:
@@ -200,6 +210,16 @@ class Spool:
             before, self._index, self._damaged_bytes = self._index, now, damaged
         for name in sorted(now.by_name.keys() - before.by_name.keys()):
             self.on_added(now.by_name[name])
+
+    def _find_room(self, size: int, count: int) -> None:
+        """Raises SpoolFullError, and then remembers for how much there was no room; OSError."""
+        try:
+            self._make_room(size, count)
+        except SpoolFullError:
+            self._refused_bytes, self._refused_at = size, time.monotonic()
+            raise
+        if size >= self._refused_bytes:
+            self._refused_bytes = 0
 
     def _make_room(self, size: int, count: int) -> None:
         """Raises SpoolFullError, and then nothing was given up; OSError."""

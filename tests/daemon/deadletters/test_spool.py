@@ -130,6 +130,23 @@ def test_asks_for_no_further_tasks_while_letters_of_running_ones_still_fit(tmp_p
     assert spool.full_reason == ""
 
 
+def test_a_letter_that_waits_for_room_stops_the_taking_of_tasks(tmp_path: Path) -> None:
+    """Also when little letters would still fit; the reason goes when it fits, or when there is room."""
+    spool = Spool(tmp_path, limits=SpoolLimits(bytes=4000))
+    spool.open()
+    spool.put(sealed(1, size=2000))
+    large = sealed(2, size=1500)
+    with pytest.raises(SpoolFullError):
+        spool.put(large)
+    assert "waits for room" in spool.full_reason
+
+    spool.remove(spool.snapshot()[0])
+    assert spool.full_reason == ""
+    assert spool.put(large)
+    spool.put(sealed(3))
+    assert spool.full_reason == ""
+
+
 def test_bytes_count_for_the_reason_as_letters_do(tmp_path: Path) -> None:
     """A few large letters fill the spool."""
     [large] = sealed(1, size=900)
