@@ -7,6 +7,7 @@ opened with it.
 
 import asyncio
 import ssl
+import time
 from pathlib import Path
 
 import structlog
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 FEATURE = "certificates"
 _TRIAL_SECONDS = 10.0
 _FILES_SECONDS = 5.0
+_REPLACED_WITHIN_SECONDS = 5.0
 
 
 class Certificates:
@@ -50,6 +52,7 @@ class Certificates:
         self._keeper: SessionKeeper | None = None
         self._prepared: dict[int, ssl.SSLContext | None] = {}
         self._pinned = False
+        self._unsettled_at: float | None = None
         self.skew = ClockSkew(clock)
         self._contexts = Contexts(
             encrypted=link.url.startswith("https:"),
@@ -61,6 +64,8 @@ class Certificates:
             proxy=ProxyRules.from_settings(settings.network).address_for,
             contexts=lambda: self._contexts.current,
             on_answer=self.skew.hear,
+            clock=clock,
+            settled=self._is_settled,
         )
         self._authorities, self._child_bundle = settings.network.ssl_cert_file, child_bundle(identity.state_dir)
         self._outside = OutsideDirectory(identity.cert_dir)
@@ -153,6 +158,16 @@ class Certificates:
             ) from error
 
     # What the rotator and the holder ask.
+
+    def _is_settled(self) -> bool:
+        """Whether there is nothing to wait for: the certificate is good, or there is none, or another one does not come."""
+        if self.holder.is_good:
+            self._unsettled_at = None
+            return True
+        now = time.monotonic()
+        if self._unsettled_at is None:
+            self._unsettled_at = now
+        return now - self._unsettled_at > _REPLACED_WITHIN_SECONDS
 
     def _is_enrolled(self) -> bool:
         return self._keeper is not None and self._keeper.current is not None

@@ -28,7 +28,7 @@ class CertificateRules(msgspec.Struct, frozen=True, kw_only=True):
     """Of a certificate whose life nobody asked for."""
     shortest_life: float = 2.0
     overlap: float = 60.0
-    """How long the older certificate is good after the newer one was used first: connections drain."""
+    """How long the older certificate is good after the newer one was used first, and a connection after the end of its certificate."""
     renewal_grace: float = 7 * 86400.0
     """How long after its end a certificate still proves a renewal."""
     authority_life: float = 10 * 365 * 86400.0

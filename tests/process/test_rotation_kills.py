@@ -1,5 +1,8 @@
 """A delegate that is killed at any step of a rotation has an identity that works, with nothing but what is on its disk."""
 
+import asyncio
+import signal
+import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -9,7 +12,7 @@ from delegate.daemon.identity.generations import Generations
 from tests.daemon.harness import Operator
 from tests.daemon.secured import secured_manager
 from tests.daemon.waiting import eventually
-from tests.process.harness import Child, delegate_variables, effects, started
+from tests.process.harness import Child, child_delegate, delegate_variables, effects, started
 
 CHILD = Path(__file__).with_name("rotating_child.py")
 NETWORK = [f"{step} {when}" for step in ("renewal", "trial") for when in ("before", "after")]
@@ -63,3 +66,26 @@ async def test_a_death_at_each_step_leaves_an_identity_that_works(tmp_path: Path
 async def rotated(child: Child, directory: Path) -> None:
     await eventually(lambda: effects(directory, "rotated") or child.process.returncode is not None, within=20.0)
     assert child.process.returncode is None, child.text()
+
+
+async def test_a_process_that_was_stopped_through_the_end_of_its_certificate_goes_on(tmp_path: Path) -> None:
+    """Case 04: SIGSTOP for longer than the certificate lives; within its next look it has another one, and no call has failed."""
+    async with secured_manager(tmp_path) as operator:
+        variables = {
+            "DELEGATE_MANAGER_CA_FILE": str(tmp_path / "manager" / "authorities.pem"),
+            "DELEGATE_ROTATE_INTERVAL": "1s",
+        }
+        async with child_delegate(tmp_path, operator.manager.url, await operator.token(), **variables) as child:
+            await works(operator)
+            certificates = Generations(tmp_path / "first" / "certs")
+            for _ in range(2):
+                child.signal(signal.SIGSTOP)
+                current = certificates.load_current()
+                assert current is not None
+                ends_in = current.material.certificate.not_after.timestamp() - time.time()
+                await asyncio.sleep(ends_in + 0.5)
+                child.signal(signal.SIGCONT)
+                await works(operator)
+                await eventually(lambda number=current.number: (certificates.current_number() or 0) > number)  # type: ignore[misc]
+            assert child.logs("connection.failed") == []
+            assert len(await operator.delegates()) == 1

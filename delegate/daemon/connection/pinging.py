@@ -7,12 +7,13 @@ from typing import TypeVar
 
 import aiohttp
 
-from delegate.daemon.connection.answers import RawAnswer, describe
+from delegate.daemon.connection.answers import RawAnswer, describe, printable
 from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import TransportError
 from delegate.daemon.connection.hops import explain_connect_fault, explain_rejection
 from delegate.daemon.connection.transport import Endpoint
 from delegate.foundation.proxying import way_through
+from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
 from delegate.protocol.certificates import AuthoritiesAnswer
 from delegate.protocol.enrolment import PingAnswer
@@ -22,9 +23,12 @@ A = TypeVar("A", bound=Answer)
 _LARGEST = 256 * 2**10
 
 
-async def ping(endpoint: Endpoint, context: ssl.SSLContext | None, within_seconds: float) -> PingAnswer:
-    """What the manager saw of us. Raises TransportError."""
-    return await _get(endpoint, routes.PING, PingAnswer, context, within_seconds)
+async def ping(
+    endpoint: Endpoint, context: ssl.SSLContext | None, within_seconds: float, *, token: Secret | None = None, wait_seconds: float = 0.0
+) -> PingAnswer:
+    """What the manager saw of us, and of a token; it holds its answer back for `wait_seconds`. Raises TransportError."""
+    route = f"{routes.PING}?waitSeconds={wait_seconds:g}" if wait_seconds else routes.PING
+    return await _get(endpoint, route, PingAnswer, context, within_seconds, token=token)
 
 
 async def fetch_authorities(endpoint: Endpoint, within_seconds: float) -> str:
@@ -38,17 +42,20 @@ async def fetch_authorities(endpoint: Endpoint, within_seconds: float) -> str:
     return (await _get(endpoint, routes.AUTHORITIES, AuthoritiesAnswer, context, within_seconds)).authorities
 
 
-async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSLContext | None, within_seconds: float) -> A:
-    url, request_id = endpoint.join(route), str(uuid.uuid4())
+async def _get(
+    endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSLContext | None, within_seconds: float, *, token: Secret | None = None
+) -> A:
+    url, request_id, asked_at = endpoint.join(route), str(uuid.uuid4()), endpoint.clock.now()
     proxy = endpoint.proxy(url)
     way = way_through(proxy, url)
+    authorization = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
     connections = Connections(context, connect_seconds=within_seconds)
     try:
         async with (
             asyncio.timeout(within_seconds),
             connections.fresh.get(
                 url,
-                headers={routes.REQUEST_ID_HEADER: request_id} | way.headers,
+                headers={routes.REQUEST_ID_HEADER: request_id} | authorization | way.headers,
                 allow_redirects=False,
                 proxy=way.address,
                 proxy_headers=way.connect_headers,
@@ -68,12 +75,12 @@ async def _get(endpoint: Endpoint, route: str, wanted: type[A], context: ssl.SSL
         answer = None
     if answer is None or answer.request_id != request_id:
         raise TransportError(
-            f"what answers to {route} is not the manager",
-            hint="look for a proxy on the way",
+            f"something between here and the manager answered: status {raw.status}, content type {printable(raw.content_type) or 'none'}",
+            hint="look for a proxy, a login page or a firewall on the way, or correct DELEGATE_MANAGER_URL",
             facts=describe(raw),
             code="connection.not_the_manager",
         )
-    endpoint.on_answer(answer.server_time)
+    endpoint.on_answer(answer.server_time, asked_at)
     return answer
 
 

@@ -447,18 +447,21 @@ class SessionKeeper:
 
     async def _post(self, route: str, request: Request, wanted: type[A], token: Secret, *, within: float = _CALL_SECONDS) -> A:
         assert self._transport is not None, "run() comes first"
+        shown = self._transport.context
         try:
             return await self._transport.call(
                 route, request, wanted, token=token, delegate_id=self._credentials.delegate_id, within_seconds=within
             )
         except (CertificateRefusedError, CertificateRejectedError) as error:
-            self.hear_refused(error)
+            if self._transport.context is shown:
+                self.hear_refused(error)
             raise
 
 
 class Caller:
     """Calls of one lane in the name of the session: a token that ran out is renewed and a session that is unknown is opened
-    again, each once, and the same request replayed once."""
+    again, each once, and the same request replayed once. So it is where the certificate was refused, and another one is there soon:
+    of a machine that was suspended through the certificate's end no call fails over that."""
 
     def __init__(self, keeper: SessionKeeper, transport: Transport) -> None:
         self._keeper = keeper
@@ -477,21 +480,43 @@ class Caller:
 
         Waits for a session. Raises TransportError or RefusalError; the endings of a session are also told to the keeper.
         """
-        session = await self._keeper.session()
         try:
+            await self._transport.until_settled()
+            shown = self._transport.context
             try:
-                return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
-            except UnauthorizedError:
-                session = await self._keeper.renewed(session)
-            except SessionUnknownError:
-                session = await self._keeper.reopened(session)
-            return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
+                return await self._call_in_session(route, build, wanted, wait_seconds=wait_seconds, within_seconds=within_seconds)
+            except (CertificateRefusedError, CertificateRejectedError) as error:
+                if self._transport.context is shown:  # else it was about the one before
+                    self._keeper.hear_refused(error)
+                await self._transport.until_settled()
+                if self._transport.context is shown:
+                    raise
+            except TransportError:  # a refused handshake may look like a cut
+                await self._transport.until_settled()
+                if self._transport.context is shown:
+                    raise
+            return await self._call_in_session(route, build, wanted, wait_seconds=wait_seconds, within_seconds=within_seconds)
         except (RevokedError, SupersededError) as error:
             self._keeper.end(error)
             raise
-        except (CertificateRefusedError, CertificateRejectedError) as error:
-            self._keeper.hear_refused(error)
-            raise
+
+    async def _call_in_session(
+        self,
+        route: str,
+        build: Callable[[Session], Request],
+        wanted: type[A],
+        *,
+        wait_seconds: float,
+        within_seconds: float | None,
+    ) -> A:
+        session = await self._keeper.session()
+        try:
+            return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
+        except UnauthorizedError:
+            session = await self._keeper.renewed(session)
+        except SessionUnknownError:
+            session = await self._keeper.reopened(session)
+        return await self._call(route, build(session), wanted, session, wait_seconds=wait_seconds, within_seconds=within_seconds)
 
     async def _call(
         self, route: str, request: Request, wanted: type[A], session: Session, *, wait_seconds: float, within_seconds: float | None

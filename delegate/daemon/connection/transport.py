@@ -25,6 +25,7 @@ from delegate.daemon.connection.connections import Connections
 from delegate.daemon.connection.errors import ConnectionFaultError, TransportError
 from delegate.daemon.connection.hops import explain_connect_fault, explain_lost_tunnel, explain_rejection, place_of
 from delegate.daemon.connection.patience import Patience
+from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.proxying import way_through
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
@@ -45,14 +46,16 @@ class Endpoint:
     """Where the manager is, and how to get there. `join` makes a URL of a path; `proxy` names the proxy for a URL.
 
     `contexts` gives the TLS context for new connections where that changes, instead of `tls`. `on_answer` is told the manager's time of
-    each answer. `settled` is false for the moment in which a certificate that ended or was refused is being replaced.
+    each answer, and what time it was by `clock` when it was asked for. `settled` is false for the moment in which a certificate that
+    ended or was refused is being replaced.
     """
 
     join: Callable[[str], str]
     tls: ssl.SSLContext | None = None
     proxy: Callable[[str], str | None] = field(default=lambda url: None)
     contexts: Callable[[], ssl.SSLContext | None] | None = None
-    on_answer: Callable[[str], None] = field(default=lambda server_time: None)
+    on_answer: Callable[[str, dt.datetime], None] = field(default=lambda server_time, asked_at: None)
+    clock: Clock = SYSTEM_CLOCK
     settled: Callable[[], bool] = field(default=lambda: True)
 
     @property
@@ -127,7 +130,7 @@ class Transport:
         body = codec.encode(request)
         call = _Call(route, self._endpoint.join(route), body, _headers(request.request_id, len(body), token, delegate_id))
         silence = wait_seconds + (self._limits.slack if wait_seconds else self._limits.stall)
-        asked_at = time.monotonic()
+        asked_at, asked_time = time.monotonic(), self._endpoint.clock.now()
         try:
             async with asyncio.timeout(within_seconds):
                 raw = await self._answered(call, silence)
@@ -140,7 +143,7 @@ class Transport:
             ) from error
         try:
             answer = read_answer(raw, wanted, request.request_id, dt.datetime.now(dt.UTC))
-            self._endpoint.on_answer(answer.server_time)
+            self._endpoint.on_answer(answer.server_time, asked_time)
             return answer
         except ConnectionFaultError as error:
             self._judge(error, raw, time.monotonic() - asked_at)

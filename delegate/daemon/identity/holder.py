@@ -96,6 +96,11 @@ class Holder:
         certificate = self.certificate
         return CertificateHealth.GOOD if certificate is None else health_of(certificate, self.now())
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the certificate may be accepted, as far as is known here; also where there is none."""
+        return not self.refused and self.health is not CertificateHealth.EXPIRED
+
     def expires_in_seconds(self) -> float | None:
         certificate = self.certificate
         return None if certificate is None else (certificate.not_after - self.now()).total_seconds()

@@ -105,14 +105,13 @@ class Authenticator:
     async def _check_certificate(self, certificate: Certificate, principal: Principal) -> None:
         key = (certificate.fingerprint, principal.delegate_id)
         now = self._authority.now()
-        if self._is_known(key) and now < certificate.not_after.timestamp():
+        rules, signers = self._authority.rules, self._authority.signers()
+        if self._is_known(key) and now < certificate.not_after.timestamp() + rules.overlap:
             return
-        signers = self._authority.signers()
         used = await self._database.read(
-            lambda transaction: certificates.check(transaction, certificate, principal.delegate_id, signers, at=now)
+            lambda transaction: certificates.check(transaction, certificate, principal.delegate_id, signers, rules, at=now)
         )
         if not (used and principal.bound):
-            rules = self._authority.rules
             await self._database.write(lambda transaction: certificates.use(transaction, certificate, principal.delegate_id, rules, at=now))
             self._known.clear()
         self._remember_shown(key)

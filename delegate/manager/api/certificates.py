@@ -66,7 +66,7 @@ async def renew(call: Call[RenewRequest, Nothing]) -> RenewAnswer:
     def work(transaction: Transaction) -> str:
         row = find_delegate(transaction, delegate_id)
         if shown is not None:
-            certificates.check(transaction, shown, delegate_id, authority.signers(), at=now)
+            certificates.check(transaction, shown, delegate_id, authority.signers(), authority.rules, at=now)
         elif proved is not None:
             certificates.check_proved(transaction, proved, delegate_id, authority.rules, at=now)
         elif row.bound_at is not None and call.encrypted:

@@ -111,13 +111,21 @@ def issue(
     return chain
 
 
-def check(transaction: Transaction, certificate: Certificate, delegate_id: str, authorities: Sequence[Signer], *, at: float) -> bool:
+def check(
+    transaction: Transaction,
+    certificate: Certificate,
+    delegate_id: str,
+    authorities: Sequence[Signer],
+    rules: CertificateRules,
+    *,
+    at: float,
+) -> bool:
     """Raises CertificateRefusedError for a certificate that this delegate may not show, though the handshake has accepted it.
 
-    Otherwise whether it is known to have been shown before.
+    Otherwise whether it is known to have been shown before. A connection that was opened while it was good may be used a little longer.
     """
     check_unrevoked(transaction, certificate)
-    if certificate.not_after.timestamp() <= at:
+    if certificate.not_after.timestamp() + rules.overlap <= at:
         raise CertificateRefusedError(f"the certificate {certificate.serial} has ended", hint="connect with the newer one")
     row = transaction.row(_BY_FINGERPRINT, fingerprint=certificate.fingerprint)
     if row is None:
