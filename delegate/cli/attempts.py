@@ -97,4 +97,5 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         environment=child_environment(settings.network),
         proxy_for=rules.address_for,
         policies=settings.rules.policies,
+        health_rules=settings.rules.health,
     )

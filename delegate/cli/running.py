@@ -80,4 +80,5 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         on_request=metrics.record_api_request,
         proxy_for=proxies.address_for,
         policies=settings.rules.policies,
+        health_rules=settings.rules.health,
     )

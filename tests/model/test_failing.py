@@ -7,7 +7,7 @@ import pytest
 
 from delegate.model.health.failing import Suspicion, Trouble, TroubleKind, find_trouble, follow, has_lasted, judge
 from delegate.model.health.rules import assess
-from delegate.model.health.verdicts import HealthStatus, degraded, progressing
+from delegate.model.health.verdicts import HealthStatus, Subject, degraded, progressing
 from delegate.model.resources import JsonObject
 from tests.model.recordings import body_of, items_of, versions_of
 
@@ -286,3 +286,57 @@ def test_a_wait_for_a_new_revision_with_a_broken_image() -> None:
     assert workload["status"]["availableReplicas"] == 3
     assert (young.status, old.status) == (HealthStatus.PROGRESSING, HealthStatus.DEGRADED)
     assert young.reason == old.reason == "ImagePullBackOff"
+
+
+def test_the_health_of_a_workload_names_its_subject_and_since_when() -> None:
+    """Pod, container and image beside the words, and the cluster's own time."""
+    trouble = _trouble("rollout-deployment-crash")
+
+    health = judge(assess(_workload("rollout-deployment-crash")), trouble, lasted=False)
+
+    assert trouble is not None
+    assert health.subject == Subject(trouble.pod, "main", trouble.image)
+    assert trouble.since
+    assert judge(progressing("ReplicasUpdating"), trouble, lasted=True).since == trouble.since
+
+
+def test_a_pods_own_health_names_its_container() -> None:
+    """Also since when, where a run of it has ended."""
+    crashing = next(pod for pod in items_of("rollout-deployment-crash", "Pod") if assess(pod).status is HealthStatus.DEGRADED)
+
+    health = assess(crashing)
+
+    assert isinstance(health.subject, Subject)
+    assert (health.subject.pod, health.subject.container) == (crashing["metadata"]["name"], "main")
+    assert health.since
+
+
+def test_only_the_pods_of_a_rollouts_current_hash_count() -> None:
+    """Argo's Rollout names its newest ReplicaSet by the hash in its status."""
+    owner = {"kind": "Rollout", "name": "web", "controller": True}
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    sets, pods = [], []
+    for name, image in (("old", "app:1"), ("new", "app:2")):
+        labels = {"rollouts-pod-template-hash": name}
+        sets.append({"kind": "ReplicaSet", "metadata": {"name": f"web-{name}", "labels": labels, "ownerReferences": [owner]}})
+        pods.append(
+            {
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"web-{name}-1",
+                    "ownerReferences": [{"kind": "ReplicaSet", "name": f"web-{name}", "controller": True}],
+                },
+                "spec": {"containers": [{"name": "main", "image": image}]},
+                "status": {"containerStatuses": [{"name": "main", "state": waiting}]},
+            }
+        )
+    rollout = {
+        "kind": "Rollout",
+        "metadata": {"name": "web", "generation": 2},
+        "status": {"observedGeneration": "2", "currentPodHash": "new"},
+    }
+
+    trouble = find_trouble(rollout, sets, pods)
+
+    assert trouble is not None
+    assert (trouble.pod, trouble.image) == ("web-new-1", "app:2")

@@ -13,6 +13,7 @@ from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.deleting import DeletionRun
 from delegate.engine.tasks.execution import Executor, Run
+from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.sync import SyncRun
@@ -68,15 +69,25 @@ def build_engine(
     on_request: OnRequest | None = None,
     proxy_for: ProxyFor | None = None,
     policies: Path | None = None,
+    health_rules: Path | None = None,
 ) -> Engine:
     """`allow_local`: sources may be directories and repositories of this machine, for commands that people run.
 
-    Raises RuleFileError or PolicyFileError where the file of policies can't be meant.
+    Raises RuleFileError, PolicyFileError or HealthRuleError where a file of rules can't be meant.
     """
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, environment=environment)
     queries = PathQueries(cache_dir / "queries")
-    return Engine(Parts(sources=sources, clusters=registry, retrying=retrying, queries=queries, policies=Gate(policies)))
+    return Engine(
+        Parts(
+            sources=sources,
+            clusters=registry,
+            retrying=retrying,
+            queries=queries,
+            policies=Gate(policies),
+            health_rules=HealthBook(health_rules),
+        )
+    )
 
 
 def _keep_what_is_loaded() -> None:

@@ -21,6 +21,7 @@ from delegate.engine.tasks.applying import Applier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import HealthTimeoutError
+from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.hooking import HookRunner
 from delegate.engine.tasks.preparing import NAMESPACE_TYPE, Ground
 from delegate.engine.tasks.pruning import Pruner
@@ -47,12 +48,13 @@ _PRUNE_SECONDS = 60.0
 class Carrier:
     """Carries out what one attempt has prepared. `message` is what a success has to say beyond its numbers."""
 
-    def __init__(self, task: Task, context: AttemptContext, report: Report, *, lease_seconds: int) -> None:
+    def __init__(self, task: Task, context: AttemptContext, report: Report, *, lease_seconds: int, health_rules: HealthBook) -> None:
         self._task = task
         self._options = task.options
         self._context = context
         self._report = report
         self._lease_seconds = lease_seconds
+        self._health_rules = health_rules
         self._applied: dict[ResourceKey, InventoryEntry] = {}
         self._generations: dict[ResourceKey, int] = {}
         self.message = ""
@@ -240,6 +242,7 @@ class Carrier:
             targets,
             fail_fast_after=parse_duration(self._options.fail_fast_after),
             on_health=self._report.health,
+            rules=self._health_rules(),
         )
 
     async def _prune(self, ground: Ground, lease: WriteLease, record: InventoryKeeper) -> None:

@@ -19,6 +19,7 @@ from delegate.engine.tasks.desired import DesiredSet, Rules, prepare_desired
 from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, PruneGuardError
 from delegate.engine.tasks.gating import PolicyCheck
+from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
 from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
@@ -52,6 +53,7 @@ class Parts(msgspec.Struct, frozen=True):
     queries: PathQueries
     lease_seconds: int = LEASE_SECONDS
     policies: Gate = msgspec.field(default_factory=Gate)
+    health_rules: HealthBook = msgspec.field(default_factory=HealthBook)
 
 
 class Ground(msgspec.Struct, frozen=True):

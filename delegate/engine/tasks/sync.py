@@ -25,7 +25,7 @@ class SyncRun:
         self._context = context
         self._report = Report(task, context)
         self._preparation = Preparation(task, spec, context, parts, self._report)
-        self._carrier = Carrier(task, context, self._report, lease_seconds=parts.lease_seconds)
+        self._carrier = Carrier(task, context, self._report, lease_seconds=parts.lease_seconds, health_rules=parts.health_rules)
 
     async def execute(self) -> None:
         ground = await self._preparation.prepare()

@@ -20,6 +20,7 @@ from delegate.foundation.errors import DelegateError
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.errors import raise_all
 from delegate.model.health.conditions import Circumstances
+from delegate.model.health.custom import HealthRules
 from delegate.model.health.failing import Suspicion, find_trouble, follow, has_lasted, judge
 from delegate.model.health.rules import assess, reads_status, settle_seconds
 from delegate.model.health.verdicts import HEALTHY, Health, HealthStatus
@@ -46,6 +47,7 @@ _WITH_PODS = frozenset(
         GroupKind("apps", "Deployment"),
         GroupKind("apps", "ReplicaSet"),
         GroupKind("apps", "StatefulSet"),
+        GroupKind("argoproj.io", "Rollout"),
         GroupKind("batch", "Job"),
     }
 )
@@ -82,12 +84,14 @@ class HealthWait:
         *,
         fail_fast_after: float,
         on_health: Callable[[ResourceKey, Health], None],
+        rules: HealthRules | None = None,
     ) -> None:
         self._client = client
         self._labels = f"{PART_OF_LABEL}={applyset}"
         self._targets = {target.key: target for target in targets}
         self._fail_fast_after = fail_fast_after
         self._on_health = on_health
+        self._rules = rules
         self._began_at = time.monotonic()
         self._bodies: dict[ResourceKey, JsonObject | None] = {}
         self._health: dict[ResourceKey, Health] = {}
@@ -101,7 +105,7 @@ class HealthWait:
         """One look at everything, without waiting."""
         places: dict[_Place, list[ResourceKey]] = {}
         for target in self._targets.values():
-            if reads_status(target.key.group_kind):
+            if reads_status(target.key.group_kind, self._rules):
                 places.setdefault((target.type, target.key.namespace), []).append(target.key)
             else:
                 self._tell(target.key, HEALTHY)
@@ -192,7 +196,7 @@ class HealthWait:
             await asyncio.sleep(max(_LOOK_SECONDS, 4 * (loop.time() - began)))
 
     async def _find_trouble(self, keys: list[ResourceKey], namespace: str) -> None:
-        needs_sets = any(key.kind == "Deployment" for key in keys)
+        needs_sets = any(key.kind in ("Deployment", "Rollout") for key in keys)
         needs_events = any(key.kind in ("StatefulSet", "DaemonSet", "Job") for key in keys)
         try:
             pods = (await self._client.list(_PODS, namespace)).items
@@ -213,7 +217,7 @@ class HealthWait:
         now = time.monotonic()
         for key, body in list(self._bodies.items()):
             target = self._targets[key]
-            health = assess(body, await self._circumstances(target, body, now))
+            health = assess(body, await self._circumstances(target, body, now), self._rules)
             suspicion = self._suspicions.get(key)
             lasted = has_lasted(suspicion, now, self._fail_fast_after)
             health = judge(health, suspicion.trouble if suspicion else None, lasted=lasted)

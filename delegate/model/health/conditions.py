@@ -31,6 +31,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     needs_address: bool | None = None
 
 
+TERMINATING = "Terminating"
 Rule = Callable[[JsonObject, Circumstances], Health]
 
 
@@ -40,6 +41,7 @@ class Condition(msgspec.Struct, frozen=True):
     reason: str
     message: str
     is_current: bool
+    since: str = ""
 
     @property
     def is_true(self) -> bool:
@@ -93,6 +95,7 @@ def conditions_of(obj: JsonObject) -> Iterator[Condition]:
                 reason=str(each.get("reason") or ""),
                 message=str(each.get("message") or ""),
                 is_current=observed >= generation,
+                since=str(each.get("lastTransitionTime") or ""),
             )
 
 
@@ -110,7 +113,7 @@ def assess_lifecycle(obj: JsonObject, circumstances: Circumstances) -> Health | 
     metadata, status = metadata_of(obj), status_of(obj)
     if metadata.get("deletionTimestamp"):
         finalizers = ", ".join(str(each) for each in sequence(metadata, "finalizers"))
-        return progressing("Terminating", f"waits for finalizers: {finalizers}" if finalizers else "is being deleted")
+        return progressing(TERMINATING, f"waits for finalizers: {finalizers}" if finalizers else "is being deleted")
     generation = integer(metadata, "generation")
     if circumstances.generation is not None and generation < circumstances.generation:
         return progressing("OldGeneration", f"generation {circumstances.generation} is not in view yet, only {generation}")

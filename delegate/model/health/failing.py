@@ -21,12 +21,13 @@ from delegate.model.health.conditions import (
     spec_of,
     status_of,
 )
-from delegate.model.health.pods import FaultKind, container_faults, scheduling_words
+from delegate.model.health.pods import FaultKind, container_faults, not_ready_since, scheduling_words
 from delegate.model.health.pulls import explain_pull
-from delegate.model.health.verdicts import Health, HealthStatus, degraded, progressing
+from delegate.model.health.verdicts import Health, HealthStatus, Subject
 from delegate.model.resources import JsonObject
 
 _REVISION = "deployment.kubernetes.io/revision"
+_ROLLOUT_HASH = "rollouts-pod-template-hash"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
@@ -41,7 +42,7 @@ class TroubleKind(enum.StrEnum):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What keeps a new revision from coming up, in the words of the cluster; `pod`, `container`, `image` where it has them."""
+    """What keeps a new revision from coming up, in the words of the cluster; `pod`, `container`, `image`, `since` where it has them."""
 
     kind: TroubleKind
     revision: str
@@ -51,6 +52,7 @@ class Trouble(msgspec.Struct, frozen=True):
     container: str = ""
     image: str = ""
     hint: str = ""
+    since: str = ""
 
     @property
     def is_fatal(self) -> bool:
@@ -88,9 +90,12 @@ def judge(health: Health, trouble: Trouble | None, *, lasted: bool) -> Health:
     if trouble is None or health.status not in (HealthStatus.PROGRESSING, HealthStatus.DEGRADED):
         return health
     words = f"{trouble.message}; {trouble.hint}" if trouble.hint else trouble.message
+    subject = Subject(trouble.pod, trouble.container, trouble.image) if trouble.pod else msgspec.UNSET
     if health.status is HealthStatus.DEGRADED:
-        return degraded(health.reason, f"{health.message}: {words}" if health.message else words)
-    return (degraded if lasted and trouble.is_fatal else progressing)(trouble.reason, words)
+        words = f"{health.message}: {words}" if health.message else words
+        return Health(health.status, health.reason, words, health.since, subject)
+    status = HealthStatus.DEGRADED if lasted and trouble.is_fatal else HealthStatus.PROGRESSING
+    return Health(status, trouble.reason, words, trouble.since or msgspec.UNSET, subject)
 
 
 def find_trouble(
@@ -101,7 +106,7 @@ def find_trouble(
 ) -> Trouble | None:
     """What keeps the newest revision of a workload from coming up, or None.
 
-    For Deployment, StatefulSet, DaemonSet, ReplicaSet and Job. `replica_sets` and `pods` may hold foreign ones of the same
+    For Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and Argo's Rollout. `replica_sets` and `pods` may hold foreign ones of the same
     namespace; `events` (of the workload and its pods) are optional and make words and hints better. A workload whose
     newest generation its controller has not seen yet has no trouble: nobody knows its newest revision.
     """
@@ -109,8 +114,9 @@ def find_trouble(
     if kind != "Job" and not is_observed(workload):
         return None
     known_events = list(events)
-    replica_set = _newest_replica_set(workload, replica_sets) if kind == "Deployment" else None
-    if kind == "Deployment" and replica_set is None:
+    has_sets = kind in ("Deployment", "Rollout")
+    replica_set = _newest_replica_set(workload, replica_sets) if has_sets else None
+    if has_sets and replica_set is None:
         return _creation_trouble(workload, "", known_events)
     owner = replica_set or workload
     revision = _revision(workload, owner)
@@ -128,6 +134,9 @@ def find_trouble(
 def _newest_replica_set(deployment: JsonObject, replica_sets: Iterable[JsonObject]) -> JsonObject | None:
     """The one with the Deployment's own revision number; where that is not told, the one with the highest."""
     own = [each for each in replica_sets if _is_owned_by(each, deployment)]
+    if deployment.get("kind") == "Rollout":
+        current = status_of(deployment).get("currentPodHash")
+        return next((each for each in own if mapping(metadata_of(each), "labels").get(_ROLLOUT_HASH) == current), None)
     wanted = mapping(metadata_of(deployment), "annotations").get(_REVISION)
     if wanted is not None:
         own = [each for each in own if mapping(metadata_of(each), "annotations").get(_REVISION) == wanted]
@@ -173,7 +182,12 @@ def _creation_trouble(owner: JsonObject, revision: str, events: list[JsonObject]
     failure = condition_of(owner, "ReplicaFailure")
     if failure and failure.is_true:
         return Trouble(
-            TroubleKind.CREATE, revision, failure.reason or "ReplicaFailure", failure.message, hint=_creation_hint(failure.message)
+            TroubleKind.CREATE,
+            revision,
+            failure.reason or "ReplicaFailure",
+            failure.message,
+            hint=_creation_hint(failure.message),
+            since=failure.since,
         )
     if owner.get("kind") in ("StatefulSet", "DaemonSet", "Job"):
         # They have no such condition; their controllers only say it in events. A later success makes it history.
@@ -181,7 +195,7 @@ def _creation_trouble(owner: JsonObject, revision: str, events: list[JsonObject]
         last = max(about, key=_time_of, default=None)
         if last is not None and last.get("reason") == "FailedCreate" and _lacks_pods(owner):
             words = str(last.get("message") or "")
-            return Trouble(TroubleKind.CREATE, revision, "FailedCreate", words, hint=_creation_hint(words))
+            return Trouble(TroubleKind.CREATE, revision, "FailedCreate", words, hint=_creation_hint(words), since=_first_time_of(last))
     return None
 
 
@@ -220,11 +234,15 @@ def _pod_troubles(pods: list[JsonObject], revision: str, events: list[JsonObject
                 container=fault.container,
                 image=fault.image,
                 hint=_pull_hint(pod, fault.image, fault.message, events) if fault.kind is FaultKind.PULL else "",
+                since=fault.since or not_ready_since(pod),
             )
         unscheduled = scheduling_words(pod)
         if unscheduled:
             message = f"pod {name}: {unscheduled.message}" if unscheduled.message else f"pod {name} has no node yet"
-            yield Trouble(TroubleKind.UNSCHEDULABLE, revision, unscheduled.reason, message, pod=name)
+            scheduled = condition_of(pod, "PodScheduled")
+            yield Trouble(
+                TroubleKind.UNSCHEDULABLE, revision, unscheduled.reason, message, pod=name, since=scheduled.since if scheduled else ""
+            )
 
 
 def _pull_hint(pod: JsonObject, image: str, message: str, events: list[JsonObject]) -> str:
@@ -239,6 +257,10 @@ def _is_about(event: JsonObject, obj: JsonObject) -> bool:
     if about.get("uid") and metadata.get("uid"):
         return bool(about["uid"] == metadata["uid"])
     return about.get("kind") == obj.get("kind", "Pod") and about.get("name") == metadata.get("name")
+
+
+def _first_time_of(event: JsonObject) -> str:
+    return str(event.get("firstTimestamp") or event.get("eventTime") or "")
 
 
 def _time_of(event: JsonObject) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from delegate.model.health.conditions import Circumstances, condition_of, integer, mapping, sequence, spec_of, status_of
-from delegate.model.health.verdicts import HEALTHY, Health, degraded, progressing
+from delegate.model.health.verdicts import HEALTHY, Health, HealthStatus, Subject, degraded, progressing
 from delegate.model.resources import JsonObject
 
 
@@ -34,13 +34,14 @@ _RESTARTS_OF_A_LOOP = 2
 
 
 class ContainerFault(msgspec.Struct, frozen=True):
-    """A container that can't run: the kubelet's reason and words."""
+    """A container that can't run: the kubelet's reason and words; `since` where it says when a run ended."""
 
     kind: FaultKind
     container: str
     image: str
     reason: str
     message: str
+    since: str = ""
 
 
 def assess_pod(obj: JsonObject, _circumstances: Circumstances) -> Health:
@@ -53,7 +54,9 @@ def assess_pod(obj: JsonObject, _circumstances: Circumstances) -> Health:
         return degraded(str(status.get("reason") or "PodFailed"), str(status.get("message") or "") or _ending(obj))
     fault = next(container_faults(obj), None)
     if fault:
-        return degraded(fault.reason, f"container {fault.container} ({fault.image}): {fault.message}".rstrip(": "))
+        words = f"container {fault.container} ({fault.image}): {fault.message}".rstrip(": ")
+        subject = Subject(str(mapping(obj, "metadata").get("name") or ""), fault.container, fault.image)
+        return Health(HealthStatus.DEGRADED, fault.reason, words, fault.since or not_ready_since(obj) or msgspec.UNSET, subject)
     unscheduled = scheduling_words(obj)
     if unscheduled:
         return unscheduled
@@ -73,6 +76,12 @@ def scheduling_words(obj: JsonObject) -> Health | None:
     if scheduled and scheduled.status == "False":
         return progressing(scheduled.reason or "Unschedulable", scheduled.message)
     return None
+
+
+def not_ready_since(pod: JsonObject) -> str:
+    """A kubelet does not say since when it fails to pull; the pod is not ready since then at the latest."""
+    ready = condition_of(pod, "ContainersReady") or condition_of(pod, "Ready")
+    return ready.since if ready and ready.status != "True" else ""
 
 
 def container_faults(obj: JsonObject) -> Iterator[ContainerFault]:
@@ -101,15 +110,15 @@ def _fault(container: JsonObject, name: str, image: str) -> ContainerFault | Non
     if reason in _PULL_REASONS:
         return ContainerFault(FaultKind.PULL, name, image, reason, message)
     if reason == "CrashLoopBackOff":
-        return ContainerFault(FaultKind.CRASH, name, image, reason, "; ".join(filter(None, (_exit_words(last), message))))
+        return ContainerFault(FaultKind.CRASH, name, image, reason, "; ".join(filter(None, (_exit_words(last), message))), _end(last))
     if reason.startswith("Err") or reason.endswith(("Error", "BackOff")):
         return ContainerFault(FaultKind.CONFIG, name, image, reason, message)
     ended = mapping(state, "terminated")
     if restarts and integer(ended, "exitCode"):
-        return ContainerFault(FaultKind.CRASH, name, image, str(ended.get("reason") or "Error"), _exit_words(ended))
+        return ContainerFault(FaultKind.CRASH, name, image, str(ended.get("reason") or "Error"), _exit_words(ended), _end(ended))
     runs_unready = isinstance(state.get("running"), dict) and not container.get("ready")
     if runs_unready and restarts >= _RESTARTS_OF_A_LOOP and integer(last, "exitCode"):
-        return ContainerFault(FaultKind.CRASH, name, image, str(last.get("reason") or "Error"), _exit_words(last))
+        return ContainerFault(FaultKind.CRASH, name, image, str(last.get("reason") or "Error"), _exit_words(last), _end(last))
     return None
 
 
@@ -119,6 +128,10 @@ def _exit_words(terminated: JsonObject) -> str:
     words = f"exited with {integer(terminated, 'exitCode')}"
     reason = str(terminated.get("reason") or "")
     return f"{words} ({reason})" if reason and reason != "Error" else words
+
+
+def _end(terminated: JsonObject) -> str:
+    return str(terminated.get("finishedAt") or "")
 
 
 def _ending(obj: JsonObject) -> str:

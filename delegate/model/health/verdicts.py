@@ -15,12 +15,26 @@ class HealthStatus(enum.StrEnum):
     UNKNOWN = "Unknown"
 
 
+class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What below an object its health is about: a pod, a container of it, the image of that."""
+
+    pod: str = ""
+    container: str = ""
+    image: str = ""
+
+
 class Health(msgspec.Struct, frozen=True):
-    """One object's health: a machine-readable `reason` (CamelCase, as conditions have it) and the words behind it."""
+    """One object's health: a machine-readable `reason` (CamelCase, as conditions have it) and the words behind it.
+
+    `since` is the cluster's own time (RFC 3339) from when on it is so, `subject` what below the object it is about; both are left out
+    where they aren't known.
+    """
 
     status: HealthStatus
     reason: str = ""
     message: str = ""
+    since: str | msgspec.UnsetType = msgspec.UNSET
+    subject: Subject | msgspec.UnsetType = msgspec.UNSET
 
 
 HEALTHY = Health(HealthStatus.HEALTHY)
