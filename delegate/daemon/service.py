@@ -46,6 +46,7 @@ from delegate.engine.tasks.stopping import StopVerdict
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import DeathLimit, LoopMonitor, PartFailedError, StopReason, StopRequests, supervise
+from delegate.foundation.lifecycle.reaping import Reaper
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 from delegate.foundation.telemetry.probes import ProbeServer
@@ -223,7 +224,7 @@ class Daemon:
         self._lanes.start()
         async with asyncio.TaskGroup() as sidecars:
             kept = [sidecars.create_task(self._lanes.control.run(), name="control lane")]
-            parts = (*self._lanes.sidecars(), ("courier", self._mailroom.run))
+            parts = (*self._lanes.sidecars(), ("courier", self._mailroom.run), ("reaper", Reaper().run))
             kept += [sidecars.create_task(self._supervised(name, start), name=name) for name, start in parts]
             interrupted = await self._work()
             await self._lanes.deliver_rest(self._drain_until)

@@ -1,7 +1,8 @@
 """A daemon as `delegate run` starts it, with work of the test's own in place of the engine's.
 
 What a task does is in its application's name: `quick`, `big` (a large result), `sleep-5` (hears a stop), `deaf-5` (hears none),
-`burn-5` (computes in the event loop), `hold-5` (holds the interpreter in long slices), `child-60` (a child process). Each step
+`burn-5` (computes in the event loop), `hold-5` (holds the interpreter in long slices), `child-60` (a child process), `orphan-7` (one
+that leaves orphans behind and ends with this code). Each step
 is a line in the file that EFFECTS_FILE names.
 """
 
@@ -97,7 +98,14 @@ async def child(seconds: float, context: AttemptContext) -> Outcome:
     return Outcome.SUCCEEDED
 
 
-WORK = {"quick": quick, "big": quick, "sleep": sleep, "deaf": deaf, "burn": burn, "hold": hold, "child": child}
+async def orphan(seconds: float, context: AttemptContext) -> Outcome:
+    """A child that leaves orphans behind, which end a moment later, and has an exit code of its own."""
+    code = int(seconds)
+    process = await asyncio.create_subprocess_exec("sh", "-c", f"(sleep 0.1 &) ; (sleep 0.2 &) ; exit {code}", start_new_session=True)
+    return Outcome.SUCCEEDED if await process.wait() == code else Outcome.FAILED
+
+
+WORK = {"orphan": orphan, "quick": quick, "big": quick, "sleep": sleep, "deaf": deaf, "burn": burn, "hold": hold, "child": child}
 
 if __name__ == "__main__":
     running._build_engine = lambda settings, metrics: ChildEngine()
