@@ -89,7 +89,11 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
     return build_engine(
         cache_dir=settings.workspace.cache_dir,
         clusters=ClusterSettings(
-            kubeconfig=cluster.kubeconfig, context=cluster.context, directory=settings.workspace.state_dir / "keys", policy=retrying
+            kubeconfig=cluster.kubeconfig,
+            context=cluster.context,
+            directory=settings.workspace.state_dir / "keys",
+            secrets_dir=settings.sources.repositories_dir,
+            policy=retrying,
         ),
         retrying=retrying,
         allow_local=True,

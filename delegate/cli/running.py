@@ -73,7 +73,12 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
     retrying = Retrying.from_settings(settings.retry)
     return build_engine(
         cache_dir=state / "cache",
-        clusters=ClusterSettings(kubeconfig=str(settings.cluster.kubeconfig or ""), directory=state / "clusters", policy=retrying),
+        clusters=ClusterSettings(
+            kubeconfig=str(settings.cluster.kubeconfig or ""),
+            directory=state / "clusters",
+            secrets_dir=settings.sources.repositories_dir,
+            policy=retrying,
+        ),
         retrying=retrying,
         rendering=RenderSettings.from_settings(settings.sources),
         environment=child_environment(settings.network, bundle=child_bundle(state)),

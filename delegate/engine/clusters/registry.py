@@ -1,4 +1,4 @@
-"""The clusters that this delegate reaches: the one it runs in and the contexts of its kubeconfig, opened when first used.
+"""The clusters that this delegate reaches, opened when first used: the one it runs in, contexts of its kubeconfig, cluster Secrets.
 
 A cluster is known by the uid of its kube-system namespace, whatever it is called here. One that can't be reached stands in
 nobody's way: it is left out of what is announced, and opening it says why.
@@ -17,6 +17,7 @@ import structlog
 
 from delegate.engine.clusters import errors
 from delegate.engine.clusters.client import ApiClient, new_client
+from delegate.engine.clusters.cluster_secrets import ClusterSecrets, SecretCluster, SecretClusterSource
 from delegate.engine.clusters.credentials import CredentialSource
 from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.clusters.in_cluster import IN_CLUSTER, IN_CLUSTER_SERVER, InClusterSource, is_in_cluster
@@ -46,11 +47,15 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class ClusterSettings(msgspec.Struct, frozen=True):
-    """`kubeconfig` may be empty or a list of files; `context` is the one that a person chose, empty for the current one."""
+    """`kubeconfig` may be empty or a list of files; `context` is the one that a person chose, empty for the current one.
+
+    `secrets_dir` holds cluster Secrets in Argo CD's format.
+    """
 
     kubeconfig: str = ""
     context: str = ""
     directory: Path | None = None
+    secrets_dir: Path | None = None
     policy: Retrying = Retrying()
 
 
@@ -77,6 +82,9 @@ class ClusterRegistry:
         self._clock = clock
         self._environment = environment
         self._in_cluster = in_cluster or (InClusterSource(environment) if is_in_cluster(environment) else None)
+        self._secrets = ClusterSecrets(settings.secrets_dir)
+        self._from_secrets: Mapping[str, SecretCluster] = {}
+        self._contexts: frozenset[str] = frozenset()
         self._clients: dict[str, ApiClient] = {}
         self._open: dict[str, Cluster] = {}
         self._uids: dict[str, str] = {}
@@ -98,7 +106,8 @@ class ClusterRegistry:
             kubeconfig = await self._kubeconfig()
         except errors.KubeconfigError:
             # A broken kubeconfig is in the way of its own clusters only.
-            if self._in_cluster is None or self._settings.context or destination.name not in ("", IN_CLUSTER):
+            ours = self._in_cluster is not None and not self._settings.context and destination.name in ("", IN_CLUSTER)
+            if not ours and destination.name not in self._from_secrets:
                 raise
             kubeconfig = None
         name = self._resolve(destination, kubeconfig)
@@ -132,13 +141,17 @@ class ClusterRegistry:
             await client.close()
 
     async def _kubeconfig(self) -> Kubeconfig | None:
+        self._from_secrets = await self._secrets.read()
+        self._contexts = frozenset()
         if not self._settings.kubeconfig:
             return None
-        return await asyncio.to_thread(read_kubeconfig, self._settings.kubeconfig)
+        kubeconfig = await asyncio.to_thread(read_kubeconfig, self._settings.kubeconfig)
+        self._contexts = frozenset(kubeconfig.contexts)
+        return kubeconfig
 
     async def _forget_if_moved(self, name: str, kubeconfig: Kubeconfig | None) -> None:
         """A context that leads to another address now may lead to another cluster: what was known of it goes."""
-        address = kubeconfig.server_of(name) if kubeconfig is not None else ""
+        address = self._address(name, kubeconfig)
         if self._addresses.setdefault(name, address) != address:
             self._addresses[name] = address
             self._open.pop(name, None)
@@ -147,8 +160,15 @@ class ClusterRegistry:
             if client is not None:
                 await client.close()
 
+    def _address(self, name: str, kubeconfig: Kubeconfig | None) -> str:
+        if kubeconfig is not None and name in kubeconfig.contexts:
+            return kubeconfig.server_of(name)
+        found = self._from_secrets.get(name)
+        return found.server if found is not None else ""
+
     def _names(self, kubeconfig: Kubeconfig | None) -> tuple[str, ...]:
         names = list(kubeconfig.contexts) if kubeconfig is not None else []
+        names += [name for name in self._from_secrets if name not in names and name != IN_CLUSTER]
         return (IN_CLUSTER, *names) if self._in_cluster is not None else tuple(names)
 
     def _resolve(self, destination: Destination, kubeconfig: Kubeconfig | None) -> str:
@@ -173,7 +193,7 @@ class ClusterRegistry:
     def _by_address(self, server: str, known: tuple[str, ...], kubeconfig: Kubeconfig | None) -> str:
         wanted = server.rstrip("/")
         for name in known:
-            if kubeconfig is not None and name in kubeconfig.contexts and kubeconfig.server_of(name).rstrip("/") == wanted:
+            if self._address(name, kubeconfig).rstrip("/") == wanted:
                 return name
         raise _unknown(server, known)
 
@@ -188,6 +208,8 @@ class ClusterRegistry:
     def _source(self, name: str) -> CredentialSource:
         if name == IN_CLUSTER and self._in_cluster is not None:
             return self._in_cluster
+        if name in self._from_secrets and name not in self._contexts:
+            return SecretClusterSource(self._secrets, name, self._environment)
         return KubeconfigSource(self._settings.kubeconfig, name, self._environment)
 
     async def _uid(self, name: str, client: ApiClient) -> str:

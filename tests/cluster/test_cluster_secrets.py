@@ -1,0 +1,132 @@
+"""Clusters from Secrets in Argo CD's format, beside those of a kubeconfig."""
+
+import base64
+import json
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from delegate.engine.clusters import errors
+from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
+from delegate.model.tasks import Destination
+from tests.cluster.servers import FAST
+from tests.cluster.test_registry import KUBE_SYSTEM, NAMESPACE, write
+from tests.fakes.flaky_api import FlakyApi, reply
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    made = tmp_path / "secrets"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+async def registry(directory: Path) -> AsyncIterator[ClusterRegistry]:
+    made = ClusterRegistry(ClusterSettings(secrets_dir=directory, policy=FAST), environment={"PATH": "/bin:/usr/bin"})
+    yield made
+    await made.close()
+
+
+def secret(directory: Path, name: str, server: str, config: object = None, **more: str) -> Path:
+    fields = {"name": name, "server": server, "config": config if isinstance(config, str) else json.dumps(config or {}), **more}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"cluster-{name}", "labels": {"argocd.argoproj.io/secret-type": "cluster"}},
+        "data": {field: base64.b64encode(value.encode()).decode() for field, value in fields.items()},
+    }
+    path = directory / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+async def test_one_is_reached_by_its_name_and_its_address(flaky: FlakyApi, directory: Path, registry: ClusterRegistry) -> None:
+    """With its token; and it is announced."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    secret(directory, "prod", flaky.url, {"bearerToken": "token-of-prod"})
+
+    by_name = await registry.open(Destination(name="prod"))
+    by_address = await registry.open(Destination(server=flaky.url))
+
+    assert by_name.uid == by_address.uid == "uid-of-flaky"
+    assert [(each.name, each.uid) for each in await registry.announce()] == [("prod", "uid-of-flaky")]
+    credentials = await by_name.client.transport.credentials()
+    assert credentials.authorization is not None
+    assert credentials.authorization.reveal() == "Bearer token-of-prod"
+    assert "token-of-prod" not in repr(credentials)
+
+
+async def test_a_new_one_needs_no_restart(flaky: FlakyApi, directory: Path, registry: ClusterRegistry) -> None:
+    """The directory is read again when it changes; a Secret that is gone is no cluster any more."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    with pytest.raises(errors.UnknownClusterError, match="no cluster here is called 'prod'"):
+        await registry.open(Destination(name="prod"))
+    path = secret(directory, "prod", flaky.url)
+    assert (await registry.open(Destination(name="prod"))).uid == "uid-of-flaky"
+    path.unlink()
+    with pytest.raises(errors.UnknownClusterError):
+        await registry.open(Destination(name="prod"))
+
+
+async def test_a_context_of_the_same_name_wins(flaky: FlakyApi, directory: Path, tmp_path: Path) -> None:
+    """What a kubeconfig says is nearer."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    secret(directory, "prod", "https://elsewhere.example.test", {"bearerToken": "token-of-prod"})
+    kubeconfig = write(tmp_path / "kubeconfig", {"prod": flaky.url})
+    registry = ClusterRegistry(ClusterSettings(kubeconfig=str(kubeconfig), secrets_dir=directory, policy=FAST), environment={})
+    try:
+        assert (await registry.open(Destination(name="prod"))).uid == "uid-of-flaky"
+    finally:
+        await registry.close()
+
+
+async def test_ways_to_log_in(flaky: FlakyApi, directory: Path, registry: ClusterRegistry, tmp_path: Path) -> None:
+    """A password, and a plugin that gives a token."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    secret(directory, "basic", flaky.url, {"username": "ada", "password": "geheim-und-lang"})
+    plugin = tmp_path / "plugin"
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "token-of-plugin"}}
+    plugin.write_text(f"#!/bin/sh\ntest \"$WHO\" = ada && echo '{json.dumps(answer)}'\n")
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    secret(directory, "plugin", flaky.url, {"execProviderConfig": {"command": str(plugin), "env": {"WHO": "ada"}}})
+
+    given = {}
+    for name in ("basic", "plugin"):
+        authorization = (await (await registry.open(Destination(name=name))).client.transport.credentials()).authorization
+        assert authorization is not None
+        given[name] = authorization.reveal()
+
+    assert given == {"basic": "Basic " + base64.b64encode(b"ada:geheim-und-lang").decode(), "plugin": "Bearer token-of-plugin"}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ('{"bearerToken": 12345678', "`config` of the cluster Secret 'prod' can't be read"),
+        ('{"tlsClientConfig": {"caData": "%%%"}}', "caData of the cluster Secret 'prod' is no base64"),
+        ('{"awsAuthConfig": {"clusterName": "x"}}', "awsAuthConfig of the cluster Secret 'prod' is not supported"),
+    ],
+)
+async def test_one_that_cant_be_used(config: str, words: str, directory: Path, registry: ClusterRegistry) -> None:
+    """It is named with its file, and never shown."""
+    path = secret(directory, "prod", "https://127.0.0.1:1", config)
+    with pytest.raises(errors.ClusterError, match=words) as caught:
+        await registry.open(Destination(name="prod"))
+    assert caught.value.file == str(path)
+    assert "12345678" not in f"{caught.value!r}{caught.value}"
+
+
+async def test_a_broken_file_is_in_nobodys_way(flaky: FlakyApi, directory: Path, registry: ClusterRegistry) -> None:
+    """Nor are Secrets of repositories."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    (directory / "a.yaml").write_text("kind: Secret\n  broken: [")
+    (directory / "b.yaml").write_text(
+        yaml.safe_dump({"kind": "Secret", "metadata": {"labels": {"argocd.argoproj.io/secret-type": "repository"}}})
+    )
+    secret(directory, "prod", flaky.url)
+
+    assert (await registry.open(Destination(name="prod"))).uid == "uid-of-flaky"
