@@ -40,6 +40,7 @@ COMMANDS = (
     Entry("simulator", "delegate.cli.simulation", "simulator", "The simulated cluster alone."),
     Entry("probe", "delegate.cli.probes", "probe", "Asks the daemon on this machine how it is."),
     Entry("certs", "delegate.cli.certs", "certs", "The certificate of the delegate on this machine: show, rotate."),
+    Entry("doctor", "delegate.cli.doctor", "doctor", "Checks everything that a delegate needs, and names what fails."),
     Entry("outbox", "delegate.cli.outboxes", "outbox", "Results that the manager has not acknowledged yet."),
     Entry("dlq", "delegate.cli.deadletters", "dlq", "Dead letters: what could not be read, delivered or done."),
     Entry("config", "delegate.cli.configuration", "config", "Settings: their values and where they come from."),

@@ -134,11 +134,31 @@ class ByeAnswer(Answer, frozen=True, kw_only=True):
     pass
 
 
+class TokenFacts(Message, frozen=True, kw_only=True):
+    """What the token that a ping carried is worth. `problem` says what is wrong with it, `hint` what to do; empty when it is good."""
+
+    kind: str = ""  # delegate, or refresh
+    name: str = ""
+    problem: str = ""
+    hint: str = ""
+    scopes: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    expires_in_seconds: float | None = None
+    delegate_id: str = ""
+    open_session: bool = False
+
+
 class PingAnswer(Answer, frozen=True, kw_only=True):
-    """What the manager saw of the caller, for `delegate doctor`. Needs no authorization."""
+    """What the manager saw of the caller, for `delegate doctor`. Needs no authorization.
+
+    With a delegate token or a refresh token as bearer it says what that is worth; then it also waits as long as `waitSeconds` of the
+    query says (60 at most) before it answers, to show whether the way bears such silence.
+    """
 
     client_address: str = ""
     scheme: str = ""
     via: str = ""
     version: str = ""
     client_certificate: str = ""  # serial of the one that was shown to the manager itself
+    token: TokenFacts | None = None
+    waited_seconds: float = 0.0

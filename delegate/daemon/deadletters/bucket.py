@@ -172,6 +172,14 @@ class Bucket:
 
         return await self._call("GetObject", key, fetch)
 
+    async def delete(self, key: str) -> None:
+        """Removes an object, whether it was there or not. For probes alone: nobody deletes letters."""
+
+        async def remove(client: Any) -> None:
+            await client.delete_object(Bucket=self.address.name, Key=key)
+
+        await self._call("DeleteObject", key, remove)
+
     async def list_objects(self, prefix: str = "", *, most: int = 1000) -> tuple[list[StoredObject], bool]:
         """Objects whose key under the bucket's own prefix begins so, in order of their keys; and whether there are more."""
         found: list[StoredObject] = []

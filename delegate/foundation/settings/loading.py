@@ -126,6 +126,39 @@ def load(
     return Loaded(program(**parts), loading.places, tuple(loading.warnings))
 
 
+@dataclass(frozen=True)
+class Examined(Generic[P]):
+    """Settings of which some may be broken: `settings` has the defaults in the place of each section in `broken`."""
+
+    settings: P
+    broken: frozenset[str]
+    errors: tuple[SettingsError, ...]
+    loaded: Loaded[P]
+
+
+def examine(
+    program: type[P], *, flags: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None, config: Path | None = None
+) -> Examined[P]:
+    """As `load`, for whoever wants to say what is wrong and go on with the rest."""
+    loading = _Loading(flags or {}, os.environ if environment is None else environment)
+    try:
+        loading.read_file(program, config)
+    except DelegateError as error:
+        loading.errors.append(SettingsError(error.message, hint=error.hint, file=error.file, line=error.line))
+    loading.check_variables()
+    parts, broken = {}, set()
+    for name, part in sections_of(program).items():
+        before = len(loading.errors)
+        parts[name] = loading.build(part, require=False)
+        if len(loading.errors) > before:
+            broken.add(name)
+        if parts[name] is None:
+            harmless = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH")}
+            parts[name] = _Loading({}, harmless).build(part, require=False)
+    settings = program(**parts)
+    return Examined(settings, frozenset(broken), tuple(loading.errors), Loaded(settings, loading.places, tuple(loading.warnings)))
+
+
 def default_config_file(program: type, environment: Mapping[str, str]) -> Path | None:
     """The file that is read when none is given; None where there is none.
 

@@ -1,9 +1,14 @@
 """Enrolment and sessions of delegates."""
 
+import asyncio
+
+import msgspec
+
 from delegate import __version__
 from delegate.manager.api.calls import Access, Call, Nothing, Operation, check_count
 from delegate.manager.errors import InvalidError
 from delegate.manager.store import certificates, sessions
+from delegate.manager.store.inspection import inspect_secret
 from delegate.manager.store.sessions import Enrolled
 from delegate.manager.store.transactions import Transaction
 from delegate.protocol import routes
@@ -23,6 +28,7 @@ from delegate.protocol.pki.requests import read_request
 from delegate.protocol.versions import FEATURES
 
 _MAX_NAME = 253
+_LONGEST_PING_SECONDS = 60.0
 
 
 async def enrol(call: Call[EnrolRequest, Nothing]) -> EnrolAnswer:
@@ -103,8 +109,15 @@ async def say_bye(call: Call[ByeRequest, Nothing]) -> ByeAnswer:
     return ByeAnswer(request_id=request.request_id, server_time=call.server_time())
 
 
-async def ping(call: Call[Nothing, Nothing]) -> PingAnswer:
-    """What the manager saw of the caller."""
+class PingQuery(msgspec.Struct, frozen=True, rename="camel"):
+    wait_seconds: float = 0.0
+
+
+async def ping(call: Call[Nothing, PingQuery]) -> PingAnswer:
+    """What the manager saw of the caller, and what the caller's token is worth."""
+    facts = await call.services.database.read(lambda tx: inspect_secret(tx, call.secret)) if call.secret else None
+    waited = min(max(call.query.wait_seconds, 0.0), _LONGEST_PING_SECONDS) if facts is not None and not facts.problem else 0.0
+    await asyncio.sleep(waited)
     return PingAnswer(
         request_id=call.request_id,
         server_time=call.server_time(),
@@ -113,6 +126,8 @@ async def ping(call: Call[Nothing, Nothing]) -> PingAnswer:
         via=call.headers.get("via", ""),
         version=__version__,
         client_certificate=call.certificate.serial if call.certificate is not None else "",
+        token=facts,
+        waited_seconds=waited,
     )
 
 
@@ -171,6 +186,7 @@ OPERATIONS = (
         summary="Tells what the manager saw of the caller",
         access=Access.ANYBODY,
         handler=ping,
+        query=PingQuery,
         answer=PingAnswer,
         tag="delegate",
     ),
