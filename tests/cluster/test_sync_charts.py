@@ -1,0 +1,135 @@
+"""Charts and several sources, synced: what a chart asks the cluster is answered by that cluster."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.sources.manifests import Sources
+from delegate.engine.tasks.building import Engine
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.stopping import StopSignal
+from delegate.model.resources import JsonObject
+from delegate.model.results import TaskResult
+from delegate.model.tasks import read_task
+from tests.cluster.conftest import Server
+from tests.cluster.servers import CONFIG_MAPS, SECRETS
+from tests.cluster.syncing import Syncer, actions, syncer_for
+from tests.sources.charts import chart
+from tests.sources.repositories import ENVIRONMENT, Repository
+from tests.tools import require_tool
+
+PASSWORD = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+data:
+  {{- $old := lookup "v1" "Secret" .Release.Namespace "keys" }}
+  password: {{ if $old }}{{ $old.data.password }}{{ else }}{{ randAlphaNum 20 | b64enc }}{{ end }}
+"""
+SEEN = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: seen}
+data:
+  release: {{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+  version: {{ .Capabilities.KubeVersion.Version }}
+  served: {{ .Capabilities.APIVersions.Has "apps/v1/Deployment" | quote }}
+  custom: {{ .Capabilities.APIVersions.Has "shop.example/v1" | quote }}
+  level: {{ .Values.level }}
+"""
+
+
+@pytest.fixture
+async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
+    require_tool("helm")
+    made = syncer_for(server.kubeconfig, tmp_path, namespace)
+    sources = Sources(cache_dir=tmp_path / "cache", allow_local=True, environment=ENVIRONMENT)
+    made.engine = Engine(msgspec.structs.replace(made.engine._parts, sources=sources))
+    yield made
+    await made.engine.close()
+
+
+async def run(syncer: Syncer, spec: JsonObject, kind: str = "sync", **options: object) -> TaskResult:
+    destination = {"namespace": syncer.namespace}
+    task = read_task({"kind": kind, "application": "shop", "destination": destination, "timeout": "40s", "spec": spec, "options": options})
+    context = AttemptContext(
+        task_id="task-1",
+        attempt_id=str(uuid.uuid4()),
+        deadline=asyncio.get_running_loop().time() + task.timeout_seconds,
+        stop=StopSignal(),
+        report=lambda event, data: None,
+    )
+    return await syncer.engine.run(task, context)
+
+
+async def test_a_chart_sees_its_target(syncer: Syncer, cluster: Cluster, tmp_path: Path) -> None:
+    """Name and namespace of the Application, version and kinds of the cluster."""
+    repository = Repository(tmp_path, "charts")
+    repository.commit(chart(files={"templates/config.yaml": SEEN}, directory="shop"))
+    version = (await cluster.client.get_path("/version")).body
+    assert isinstance(version, dict)
+
+    result = await run(syncer, {"source": {"repoURL": repository.url, "targetRevision": "main", "path": "shop", "helm": {}}})
+
+    assert result.outcome == "succeeded", result
+    seen = (await cluster.client.get(CONFIG_MAPS, syncer.namespace, "seen"))["data"]
+    assert seen == {
+        "release": "shop",
+        "namespace": syncer.namespace,
+        "version": str(version["gitVersion"]).partition("+")[0],
+        "served": "true",
+        "custom": "false",
+        "level": "chart",
+    }
+
+
+async def test_a_generated_password_stays(syncer: Syncer, cluster: Cluster, tmp_path: Path) -> None:
+    """`lookup` finds what the first sync wrote: the second one writes nothing, and rotates nothing."""
+    repository = Repository(tmp_path, "charts")
+    repository.commit(chart(files={"templates/config.yaml": PASSWORD}, directory="shop"))
+    spec = {"source": {"repoURL": repository.url, "targetRevision": "main", "path": "shop", "helm": {}}}
+
+    first = await run(syncer, spec)
+    password = (await cluster.client.get(SECRETS, syncer.namespace, "keys"))["data"]["password"]
+    second = await run(syncer, spec)
+
+    assert (first.outcome, second.outcome) == ("succeeded", "succeeded"), (first, second)
+    assert (actions(second), second.requests.writes) == ({"Secret/keys": "unchanged"}, 0)
+    assert second.requests.reads <= 25
+    assert (await cluster.client.get(SECRETS, syncer.namespace, "keys"))["data"]["password"] == password
+
+
+async def test_values_from_another_repository(syncer: Syncer, cluster: Cluster, tmp_path: Path) -> None:
+    """An Argo CD Application with `sources` and `$values`: one set, one inventory; both revisions are told."""
+    charts, values = Repository(tmp_path, "charts"), Repository(tmp_path, "values")
+    first = charts.commit(chart(files={"templates/config.yaml": SEEN}, directory="shop"))
+    second = values.commit({"prod/values.yaml": "level: prod\n", "extra/cm.yaml": EXTRA})
+    spec = {
+        "sources": [
+            {"repoURL": charts.url, "targetRevision": "main", "path": "shop", "helm": {"valueFiles": ["$values/prod/values.yaml"]}},
+            {"repoURL": values.url, "targetRevision": "main", "ref": "values", "path": "extra"},
+        ]
+    }
+
+    result = await run(syncer, spec)
+
+    assert result.outcome == "succeeded", result
+    assert result.revision == f"{first},{second}"
+    assert actions(result) == {"ConfigMap/seen": "created", "ConfigMap/extra": "created"}
+    assert (await cluster.client.get(CONFIG_MAPS, syncer.namespace, "seen"))["data"]["level"] == "prod"
+    origins = {each.name: each.origin for each in result.resources}
+    assert origins == {"seen": "sources[0]:shop/templates/config.yaml", "extra": "sources[1]:extra/cm.yaml:1"}
+
+    values.commit({"extra/cm.yaml": None})
+    values.commit({"extra/other.yaml": EXTRA.replace("extra", "other")})
+    pruned = await run(syncer, spec, prune=True)
+    assert actions(pruned) == {"ConfigMap/seen": "unchanged", "ConfigMap/other": "created", "ConfigMap/extra": "pruned"}
+
+
+EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\ndata: {a: b}\n"
