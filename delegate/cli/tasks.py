@@ -14,6 +14,7 @@ from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json, print_table
 from delegate.cli.progress import LineProgress
 from delegate.cli.results import exit_code_of_result, show_result
+from delegate.cli.signing import make_key_file, sign_with
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
@@ -38,11 +39,13 @@ def task() -> None:
 @task.command()
 @click.argument("file", metavar="FILE")
 @click.option("--wait/--no-wait", default=False, help="Watches it to its end; the exit code is then that of the task.")
+@click.option("--sign-key", metavar="FILE", default="", help="Signs it with this private key, for delegates that want that.")
+@click.option("--sign-for", metavar="DURATION", default="24h", show_default=True, help="How long it may wait before it begins.")
 @with_settings(OperatorSettings)
 @output_option
-def submit(file: str, wait: bool, loaded: Loaded[OperatorSettings], output: Output) -> ExitCode:
+def submit(*, file: str, wait: bool, sign_key: str, sign_for: str, loaded: Loaded[OperatorSettings], output: Output) -> ExitCode:
     """Queues a task document (YAML or JSON, `-` for standard input) or an Argo CD Application."""
-    document = read_task_file(file).document()
+    document = sign_with(read_task_file(file), sign_key, sign_for).document()
 
     async def work(client: "ManagerClient") -> TaskView:
         queued = await client.submit_task(document)
@@ -61,6 +64,22 @@ def submit(file: str, wait: bool, loaded: Loaded[OperatorSettings], output: Outp
         if shown.why_queued:
             click.echo(shown.why_queued, err=True)
     return ExitCode.DONE
+
+
+@task.command()
+@click.argument("file", metavar="FILE")
+@click.option("--sign-key", metavar="FILE", required=True, help="The private key.")
+@click.option("--sign-for", metavar="DURATION", default="24h", show_default=True, help="How long it may wait before it begins.")
+def sign(file: str, sign_key: str, sign_for: str) -> None:
+    """Prints a task document, signed: for a machine that has the key and no way to the manager. Submit what it prints."""
+    print_json(sign_with(read_task_file(file), sign_key, sign_for).document())
+
+
+@task.command(name="make-key")
+@click.argument("file", metavar="FILE")
+def make_key(file: str) -> None:
+    """Makes a key that signs tasks, in a new FILE that its owner alone can read, and prints its public half for delegates' policies."""
+    click.echo(make_key_file(file))
 
 
 @task.command(name="list")

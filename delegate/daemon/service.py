@@ -41,6 +41,7 @@ from delegate.daemon.lanes import LaneHooks, LaneRules, Lanes, Myself
 from delegate.daemon.mailroom import Mailroom
 from delegate.daemon.pool.workers import PoolHooks, PoolRules, WorkerPool
 from delegate.daemon.results import keep_result
+from delegate.daemon.trusting import TrustGate
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
@@ -174,6 +175,8 @@ class Daemon:
             kinds=self._engine.kinds,
             find_clusters=self._engine.announce_clusters,
         )
+        self._trust = TrustGate(self._settings.trust.policy, state, self._clock)
+        self._trust.open()
         self._outbox = Outbox(state / "outbox", self._myself.incarnation, limits=self._rules.outbox)
         self._outbox.open()
         self.conditions.outbox_full = lambda: self._outbox.full_reason
@@ -188,7 +191,7 @@ class Daemon:
             on_progress=lambda leased, event, data: self._lanes.progress.report(leased.attempt_id, leased.fence, event, data),
             on_crash=self._count_crash,
         )
-        self._pool = WorkerPool(self._settings.pool.capacity, self._engine.run, hooks, self._rules.pool)
+        self._pool = WorkerPool(self._settings.pool.capacity, self._trust.guard(self._engine.run), hooks, self._rules.pool)
 
     def _build_lanes(self) -> None:
         rules = LaneRules(limits=self._rules.limits, deaths=self._rules.deaths, stall_limit=self._rules.stall_limit)
@@ -310,6 +313,7 @@ class Daemon:
             self.metrics.record_sync(result.application, result.outcome.value, seconds)
         self._lanes.progress.forget(leased.attempt_id)
         await keep_result(self._outbox, leased, result)
+        await self._trust.note_ended(leased.document, leased.task_id, result.outcome)
 
     # What the lanes tell.
 

@@ -124,6 +124,16 @@ class RetryPolicy(_Strict, frozen=True):
     max_retry_duration: str = ""
 
 
+class TaskSignature(_Strict, frozen=True):
+    """Who vouches for the rest of the document: see `protocol.signatures`. The task gets `id` and no other; after `expires` (RFC 3339) no
+    delegate begins it."""
+
+    id: str
+    expires: str
+    key: str
+    value: str
+
+
 class Task(_Strict, frozen=True):
     """A task document, read. `spec` stays opaque here: each kind reads its own.
 
@@ -147,6 +157,7 @@ class Task(_Strict, frozen=True):
     approved_plan: str = ""
     annotations: dict[str, str] = {}
     notices: tuple[str, ...] = ()
+    signature: TaskSignature | None = None
 
     @property
     def timeout_seconds(self) -> float:

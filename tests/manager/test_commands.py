@@ -250,3 +250,20 @@ async def test_limits_from_set_to_removed(terminal: Terminal, manager: Manager) 
     assert "environment prod has no limit any more" in (await terminal.run("limits", "remove", "environment", "prod")).out
     assert (await terminal.run("limits", "remove", "environment", "prod")).code == 2
     assert (await terminal.run("limits", "set", "planet", "x", "1")).code == 2
+
+
+async def test_a_task_signed_with_a_new_key(terminal: Terminal, tmp_path: Path) -> None:
+    """A key is made once, 0600; a task that is submitted with it carries its signature, and gets the id that was signed."""
+    made = await terminal.run("task", "make-key", "key.pem")
+    assert made.out.startswith("ed25519:")
+    assert stat.S_IMODE((tmp_path / "key.pem").stat().st_mode) == 0o600
+    assert (await terminal.run("task", "make-key", "key.pem")).code == 2
+
+    signed = await terminal.run("task", "sign", "task.yaml", "--sign-key", "key.pem", "--sign-for", "2h")
+    (tmp_path / "signed.json").write_text(signed.out)
+    first = await terminal.run("task", "submit", "signed.json", "-o", "json")
+    second = await terminal.run("task", "submit", "task.yaml", "--sign-key", "key.pem", "-o", "json")
+
+    assert first.document["task"]["id"] == signed.document["signature"]["id"]
+    assert second.document["document"]["signature"]["id"] == second.document["task"]["id"]
+    assert (await terminal.run("task", "submit", "task.yaml", "--sign-key", "none.pem")).code == 2

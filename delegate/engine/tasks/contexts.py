@@ -17,9 +17,17 @@ def _tell_nobody(event: str, data: JsonObject) -> None:
     del event, data
 
 
+def _allow_all(namespace: str, what: str) -> None:
+    del namespace, what
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttemptContext:
-    """`deadline` is loop time. `report` takes a progress event and never blocks. `parked` gives the slot back while inside."""
+    """`deadline` is loop time. `report` takes a progress event and never blocks. `parked` gives the slot back while inside.
+
+    `check_namespace` is asked for each object that a task may touch, by namespace (empty: none) and name, and raises where this machine's
+    own policy doesn't allow it.
+    """
 
     task_id: str
     attempt_id: str
@@ -28,3 +36,4 @@ class AttemptContext:
     stop: StopSignal = field(default_factory=StopSignal)
     report: Callable[[str, JsonObject], None] = _tell_nobody
     parked: Callable[[], AbstractAsyncContextManager[None]] = _keep_the_slot
+    check_namespace: Callable[[str, str], None] = _allow_all

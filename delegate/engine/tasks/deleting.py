@@ -69,6 +69,8 @@ class DeletionRun:
         self._report.notice((*self._task.notices, *self._notices))
         with self._report.timed("plan"):
             ending = await self._look()
+        for prune in ending.leftovers.prunes:
+            self._context.check_namespace(prune.key.namespace, str(prune.key))
         plan = Plan(application=self._task.application, prunes=ending.leftovers.prunes)
         self._report.planned(plan.prunes)
         self._report.plan_hash = plan_hash(plan)

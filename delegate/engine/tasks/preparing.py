@@ -111,7 +111,9 @@ class Preparation:
             report.revision = ",".join(each.revision for each in revisions)
             self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            target = TaskTarget(self._task, self._spec.project, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)).target()
+            target = TaskTarget(
+                self._task, self._spec.project, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)
+            ).target()
             rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
             report.notice(rendered.notices)
         with report.timed("plan"):
@@ -123,6 +125,7 @@ class Preparation:
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         desired = await self._desire(cluster, rendered)
         self._report.notice(desired.notices)
+        self._check_allowed(desired)
         creates = await self._check_namespace(cluster.name, client, desired)
         stored = await InventoryStore(client, desired.application, desired.namespace).read()
         created = desired.namespace if creates else ""
@@ -144,6 +147,8 @@ class Preparation:
             return ground
         removal = Removal(confirmed=self._is_confirmed, options=self._options)
         leftovers = await find_leftovers(client, cluster.discovery, desired.applyset, stale, removal)
+        for prune in leftovers.prunes if self._task.options.prune else ():
+            self._context.check_namespace(prune.key.namespace, str(prune.key))
         return msgspec.structs.replace(ground, leftovers=leftovers)
 
     async def _judge(self, ground: Ground) -> Ground:
@@ -197,6 +202,14 @@ class Preparation:
                 words,
                 hint=f"if that is meant, sync once with options {{confirm: true}}, or approve the plan {self._report.plan_hash}",
             )
+
+    def _check_allowed(self, desired: DesiredSet) -> None:
+        """Raises for what this machine's own policy keeps out of any task's reach."""
+        for manifest in (*desired.manifests, *(hook.manifest for hook in desired.hooks)):
+            # A namespace is as much as all that is in it.
+            is_namespace = manifest.key.group_kind == NAMESPACE_TYPE.group_kind
+            namespace = manifest.name if is_namespace else manifest.key.namespace
+            self._context.check_namespace(namespace, str(manifest.key))
 
     async def _desire(self, cluster: Cluster, rendered: Rendered) -> DesiredSet:
         scopes = await cluster.discovery.scopes()

@@ -17,6 +17,7 @@ from delegate.foundation.settings.sections import (
     Retry,
     Rules,
     Sources,
+    Trust,
     Workspace,
 )
 
@@ -32,6 +33,7 @@ class DelegateSettings:
     cluster: Cluster
     sources: Sources
     rules: Rules
+    trust: Trust
     dead_letters: DeadLetters
     probes: Probes
     logging: Logging

@@ -277,6 +277,18 @@ class Rules:
 
 
 @section
+class Trust:
+    """What this machine lets a manager have done."""
+
+    policy: Path | None = setting(
+        "DELEGATE_TRUST_POLICY",
+        EXISTING_PATH,
+        "What tasks may do here, and which of them need a signature (YAML, see docs/trust.md); no manager can widen it.",
+        default=None,
+    )
+
+
+@section
 class DeadLetters:
     """Where what can't be delivered or can't succeed is kept."""
 

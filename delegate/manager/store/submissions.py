@@ -1,5 +1,7 @@
 """Tasks coming in, being superseded, cancelled and tried again."""
 
+import re
+
 import msgspec
 import sqlalchemy as sa
 
@@ -14,7 +16,7 @@ from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.queueing import Ending, Stopping, finish_tasks, forsake_attempts, hold_tasks, promote, request_stops
 from delegate.manager.store.tables import attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
-from delegate.model.tasks import Task
+from delegate.model.tasks import Task, TaskSignature
 from delegate.protocol.control import LeaseVerdict
 
 _OCCUPANT = (sa.select(tasks.c.id).where(tasks.c.lock_key == sa.bindparam("key"), sa.text("tasks.state = 'queued'"))).union_all(
@@ -65,7 +67,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
     cluster = _cluster_of(transaction, task)
     application_key = None if cluster is None else lock_key(task.application, cluster)
     first = application_key is not None and _is_free(transaction, application_key)
-    task_id = new_id()
+    task_id = new_id() if task.signature is None else _signed_id(transaction, task.signature)
     rank = transaction.now - task.priority * transaction.rhythm.ageing_seconds
     selector = _selector_id(transaction, task.selector)
     transaction.execute(
@@ -114,6 +116,19 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
             supersede_older(transaction, task_id)
         promote(transaction, [task_id])
     return task_id
+
+
+_ID = re.compile(r"[a-z0-9]([a-z0-9-]{6,62}[a-z0-9])?")
+
+
+def _signed_id(transaction: Transaction, signature: TaskSignature) -> str:
+    """The id that whoever signed the task gave it: with another one no delegate would take it. Whether the signature holds is for the
+    delegates to say; their policy knows the keys."""
+    if not _ID.fullmatch(signature.id):
+        raise InvalidError("signature.id: this is no id", hint="use 8 to 64 lower-case letters, digits and hyphens")
+    if transaction.row(_TASK, id=signature.id) is not None:
+        raise ConflictError(f"the signed task {signature.id} was submitted before", hint="a signature is good for one task: sign it anew")
+    return signature.id
 
 
 def _is_free(transaction: Transaction, key: str) -> bool:
@@ -221,6 +236,8 @@ def retry_task(transaction: Transaction, task_id: str, task: Task, submitter: st
     old = _find(transaction, task_id)
     if old.state != TaskState.FINISHED:
         raise ConflictError(f"task {task_id} is {old.state}; only a finished one is tried again", hint="cancel it first, or wait")
+    if task.signature is not None:
+        raise ConflictError(f"task {task_id} is signed, and a signature is good for one task", hint="submit it anew, signed anew")
     return submit_task(transaction, Submission(task=task, submitter=submitter, key=key, retry_of=task_id))
 
 
