@@ -100,6 +100,8 @@ def read_application(document: Mapping[str, Any]) -> JsonObject:
     wanted: JsonObject = {**_sources(spec, reading), "syncPolicy": _sync_policy(policy, reading)}
     if spec.get("ignoreDifferences"):
         wanted["ignoreDifferences"] = _ignored_differences(spec["ignoreDifferences"], reading)
+    if spec.get("project"):
+        wanted["project"] = spec["project"]
     if spec.get("revisionHistoryLimit") is not None:
         wanted["revisionHistoryLimit"] = max(1, _integer(spec["revisionHistoryLimit"], "spec.revisionHistoryLimit"))
     retry = _retry(reading.part(policy, "retry", "spec.syncPolicy."), reading)
