@@ -6,9 +6,16 @@ import pytest
 
 from delegate.foundation.errors import DelegateError, flatten
 from delegate.model.resources import JsonObject
-from delegate.model.sources import HelmFileParameter, HelmParameter, KustomizePatch, KustomizeReplica, KustomizeTarget,
+from delegate.model.sources import (
+    HelmFileParameter,
+    HelmParameter,
+    KustomizePatch,
+    KustomizeReplica,
+    KustomizeTarget,
     SignaturePolicy,
-    SignedObject, SourceType
+    SignedObject,
+    SourceType,
+)
 from delegate.model.tasks import Task, TaskDocumentError, read_task
 
 
@@ -193,7 +200,8 @@ def test_parts_of_the_wrong_shape_are_refused(spec: JsonObject, field: str) -> N
 def test_its_project_and_what_has_to_be_signed() -> None:
     """The project is kept, since it may want signatures; a source may say so itself."""
     verify = {"of": "tag", "keys": ["4AEE18F83AFDEB23"]}
-    spec = read_task(application(project="prod", source={"repoURL": "https://git.example/a.git", "path": "a", "verify": verify})).sync_spec()
+    source = {"repoURL": "https://git.example/a.git", "path": "a", "verify": verify}
+    spec = read_task(application(project="prod", source=source)).sync_spec()
 
     assert spec.project == "prod"
     assert spec.source.verify == SignaturePolicy(SignedObject.TAG, ("4AEE18F83AFDEB23",))
