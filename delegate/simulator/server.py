@@ -6,7 +6,7 @@ import contextlib
 import secrets
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import structlog
 import yaml
@@ -15,7 +15,6 @@ from aiohttp import web
 from delegate.model.resources import JsonObject
 from delegate.simulator import bootstrap, seeds, snapshots
 from delegate.simulator.authorization import User, administrator, plain_user
-from delegate.simulator.certificates import make_certificate
 from delegate.simulator.clocks import accelerated
 from delegate.simulator.controllers.manager import ControllerManager
 from delegate.simulator.counters import Requests
@@ -23,10 +22,19 @@ from delegate.simulator.faults import Faults
 from delegate.simulator.handlers import Handlers
 from delegate.simulator.registry import Registry
 
+if TYPE_CHECKING:
+    from delegate.simulator.certificates import ServerCertificate
+
 SHUTDOWN_SECONDS = 1.0
 SAVE_SECONDS = 2.0
 
 log = structlog.get_logger()
+
+
+def _certificate(host: str) -> "ServerCertificate":
+    from delegate.simulator.certificates import make_certificate  # noqa: PLC0415 - plain http starts without cryptography
+
+    return make_certificate(host)
 
 
 class Simulator:
@@ -58,7 +66,7 @@ class Simulator:
         self._ending = asyncio.Event()
         self._saved_version = 0
         self._host = host
-        self._certificate = make_certificate(host) if tls else None
+        self._certificate = _certificate(host) if tls else None
         self._port = port
         self.admin_token = admin_token or secrets.token_urlsafe(24)
         self.limited_token = limited_token or secrets.token_urlsafe(24)

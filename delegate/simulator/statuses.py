@@ -28,6 +28,10 @@ class SimulatorError(DelegateError):
     category = Category.INTERNAL
 
 
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""What Go's encoder of JSON escapes."""
+
+
 class Cause(msgspec.Struct, frozen=True):
     """One reason why an object or a patch was refused; `field` is a path."""
 
@@ -153,7 +157,8 @@ def expired(message: str, **metadata: str) -> StatusError:
 
 def shown(value: object) -> str:
     """A value inside a message, as `field.Error` prints it: strings quoted, objects as JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.translate(_ESCAPED) if isinstance(value, dict | list) else text
 
 
 def cause(reason: str, path: str, detail: str = "", value: object = ...) -> Cause:

@@ -80,3 +80,38 @@ async def test_an_admission_policy_denies_by_its_parameters(client: Client) -> N
     code, message = await status("app-many", {"a": "1", "b": "2"})
     assert code == 422
     assert message.endswith("denied request: at most 1")
+
+
+async def test_expressions_that_are_none_are_refused_with_their_definition(client: Client) -> None:
+    """With the place in the expression; all versions of a definition that are alike are named once."""
+    rules = [{"rule": "self.size <"}, {"rule": "nothing > 1"}, {"rule": "self.size > 1", "messageExpression": "'a' +"}]
+    schema = {"type": "object", "properties": {"size": {"type": "integer"}}, "x-kubernetes-validations": rules}
+    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}} for name in ("v1", "v2")]
+    spec = {"group": "example.org", "scope": "Namespaced", "names": {"plural": "boxes", "kind": "Box"}, "versions": versions}
+
+    refused = await client.post(DEFINITIONS, {"metadata": {"name": "boxes.example.org"}, "spec": spec})
+
+    place = "spec.validation.openAPIV3Schema.x-kubernetes-validations"
+    causes = refused.body["details"]["causes"]
+    assert [cause["field"] for cause in causes] == [f"{place}[0].rule", f"{place}[1].rule", f"{place}[2].messageExpression"]
+    assert causes[0]["message"].startswith('Invalid value: {"Rule":"self.size \\u003c","Message":""')
+    assert "ERROR: <input>:1:12: Syntax error: mismatched input '<EOF>'" in causes[0]["message"]
+    assert causes[1]["message"].endswith("<input>:1:1: undeclared reference to 'nothing' (in container '')\n | nothing > 1\n | ^")
+
+
+async def test_an_admission_policy_whose_expressions_are_none_is_refused(client: Client) -> None:
+    """Each of them is named."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "variables": [{"name": "a", "expression": "1 +"}],
+        "validations": [{"expression": "variables.a == 1"}, {"expression": "objekt.metadata.name == 'a'"}],
+    }
+
+    refused = await client.post(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": "wrong"}, "spec": spec})
+
+    assert refused.status == 422
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == [
+        "spec.variables[0].expression",
+        "spec.validations[1].expression",
+    ]

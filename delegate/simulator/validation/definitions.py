@@ -3,12 +3,14 @@
 import re
 from typing import Any
 
+import msgspec
+
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.customs import EMBEDDED, INT_OR_STRING, PRESERVE
 from delegate.simulator.naming import label_1035, subdomain
 from delegate.simulator.statuses import Cause
-from delegate.simulator.validation import customs
+from delegate.simulator.validation import customs, expressions
 from delegate.simulator.validation.values import chosen, named
 
 _EITHER = [{"type": "integer"}, {"type": "string"}]
@@ -31,14 +33,16 @@ def _definition(body: JsonObject) -> list[Cause]:
     scope = spec.get("scope", "")
     causes += chosen("spec.scope", scope, ("Cluster", "Namespaced")) if scope else [statuses.required("spec.scope")]
     versions = spec.get("versions") or []
-    for index, version in enumerate(versions):
-        causes += _version(version, f"spec.versions[{index}]")
+    shared, own = _taken_apart(versions)
+    for index, version in enumerate(own):
+        causes += _version(version, f"spec.versions[{index}]", typed="schema" in shared)
     causes += _versions(versions)
     if versions:
         causes += [
             statuses.invalid_value("spec.version", versions[0].get("name", ""), text) for text in label_1035(versions[0].get("name", ""))
         ]
     causes += _names(names)
+    causes += _parts(shared, "spec", "validation")
     causes += _conversion(spec.get("conversion") or {})
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -98,21 +102,48 @@ def _conversion(conversion: JsonObject) -> list[Cause]:
     return causes
 
 
-def _version(version: JsonObject, path: str) -> list[Cause]:
+def _taken_apart(versions: list[Any]) -> tuple[JsonObject, list[JsonObject]]:
+    """What all versions have alike, which the server keeps and names once, and what each has of its own."""
+    shared: JsonObject = {}
+    for key in ("schema", "subresources", "additionalPrinterColumns"):
+        values = [version.get(key) for version in versions]
+        if values and values[0] and all(value == values[0] for value in values):
+            shared[key] = values[0]
+    return shared, [{key: value for key, value in version.items() if key not in shared} for version in versions]
+
+
+def _version(version: JsonObject, path: str, *, typed: bool) -> list[Cause]:
+    """What a version has of its own; `typed` where its schema is everybody's."""
+    causes = _parts(version, path, "schema")
+    if not typed and not (version.get("schema") or {}).get("openAPIV3Schema"):
+        causes.append(statuses.required(f"{path}.schema.openAPIV3Schema"))
+    return causes + [statuses.invalid_value(f"{path}.name", version.get("name", ""), text) for text in label_1035(version.get("name", ""))]
+
+
+def _parts(version: JsonObject, path: str, named: str) -> list[Cause]:
+    """Schema, scale and columns, of one version or of all; `named` is what the schema's place is called there."""
     causes: list[Cause] = []
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    here = f"{path}.schema.openAPIV3Schema"
-    if schema is None:
-        causes.append(statuses.required(here))
-    else:
-        causes += _root(schema, here)
-        causes += _node(schema, here, root=True)
-    causes += [statuses.invalid_value(f"{path}.name", version.get("name", ""), text) for text in label_1035(version.get("name", ""))]
+    if schema:
+        here = f"{path}.{named}.openAPIV3Schema"
+        causes += _root(schema, here) + _node(schema, here, root=True)
+        causes = causes or _rules(schema, here)
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
         causes += _scale(scale, f"{path}.subresources.scale")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         causes += _column(column, f"{path}.additionalPrinterColumns[{index}]")
+    return causes
+
+
+def _rules(schema: JsonObject, path: str) -> list[Cause]:
+    """Rules everywhere in a schema that is structural."""
+    causes = expressions.of_schema(schema, path)
+    for name, below in (schema.get("properties") or {}).items():
+        causes += _rules(below, f"{path}.properties[{name}]")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            causes += _rules(schema[key], f"{path}.{key}")
     return causes
 
 
@@ -152,7 +183,8 @@ def _node(schema: JsonObject, path: str, *, root: bool = False, described: bool 
         causes.append(statuses.required(f"{path}.items", "must be specified"))
     causes += _pattern(schema, path) + _list(schema, path)
     if "default" in schema and not causes:
-        causes += customs.check_value(schema["default"], schema, f"{path}.default")
+        for wrong in customs.check_value(schema["default"], schema, ""):  # its words name places inside of the default
+            causes.append(msgspec.structs.replace(wrong, field=f"{path}.default.{wrong.field}".rstrip(".")))
     return causes + _below(schema, path, root=root, described=described)
 
 

@@ -12,6 +12,7 @@ from delegate.simulator.validation import (
     configuration,
     customs,
     definitions,
+    expressions,
     jobs,
     networking,
     pods,
@@ -37,6 +38,7 @@ TABLE: dict[tuple[str, str], Rule] = {
     **autoscalers.TABLE,
     **definitions.TABLE,
     **registrations.TABLE,
+    **expressions.TABLE,
 }
 
 
