@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import processes
-from benchmarks.errors import BrokenRunError
 from benchmarks.fleets import SIZE_VARIABLE, Status
 from benchmarks.machine import load_average
 from benchmarks.operators import Operator, authorities_of, delegate_settings, managing
@@ -174,7 +173,7 @@ async def _start_latency(operator: Operator, child: processes.Child, number: int
     application = f"{TIMED}{number:06d}"
     submitted_at = time.monotonic()
     await operator.submit(application)
-    began, _ = await child.hear("began", within=_SILENCE_SECONDS)
-    if began["application"] != application:
-        raise BrokenRunError(f"{began['application']} began where {application} was submitted")
-    return 1000 * (float(began["at"]) - submitted_at)
+    while True:
+        began, _ = await child.hear("began", within=_SILENCE_SECONDS)
+        if began["application"] == application:  # an earlier one may begin again on a machine that is too busy
+            return 1000 * (float(began["at"]) - submitted_at)
