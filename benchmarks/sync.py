@@ -70,8 +70,8 @@ class _Measured:
 
 async def measure(directory: Path, *, quick: bool) -> Report:
     sizes = QUICK if quick else FULL
-    async with _server(directory) as (kubeconfig, server):
-        engine = _engine(kubeconfig, directory)
+    async with running_server(directory) as (kubeconfig, server):
+        engine = local_engine(kubeconfig, directory)
         try:
             async with bare_client(kubeconfig) as client:
                 kubectl, skipped = _find_kubectl()
@@ -228,7 +228,7 @@ async def _make_repository(directory: Path, data: bytes) -> None:
 
 
 @asynccontextmanager
-async def _server(directory: Path) -> AsyncIterator[tuple[Path, str]]:
+async def running_server(directory: Path) -> AsyncIterator[tuple[Path, str]]:
     given = os.environ.get(KUBECONFIG, "")
     if given:
         yield Path(given), "a real control plane,"
@@ -239,7 +239,7 @@ async def _server(directory: Path) -> AsyncIterator[tuple[Path, str]]:
         yield kubeconfig, "the simulated cluster in a process of its own,"
 
 
-def _engine(kubeconfig: Path, directory: Path) -> Engine:
+def local_engine(kubeconfig: Path, directory: Path) -> Engine:
     policy = Retrying()
     clusters = ClusterSettings(kubeconfig=str(kubeconfig), directory=directory / "keys", policy=policy)
     return build_engine(

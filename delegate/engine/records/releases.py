@@ -38,6 +38,7 @@ class ReleaseStore:
         self._client = client
         self._application = application
         self._namespace = namespace
+        self._last_seen: list[Release] = []
 
     async def known(self) -> list[Release]:
         """Newest first; one that can't be read is left out and logged. Raises ClusterError."""
@@ -49,7 +50,8 @@ class ReleaseStore:
                 releases.append(read_release(item["metadata"]))
             except CorruptReleaseError as error:
                 log.warning("release.unreadable", application=self._application, error=error.message)
-        return sorted(releases, key=lambda release: -release.number)
+        self._last_seen = sorted(releases, key=lambda release: -release.number)
+        return self._last_seen
 
     async def load(self, number: int) -> tuple[Release, list[Manifest]]:
         """A release with its objects. Raises UnknownReleaseError, CorruptReleaseError, ClusterError."""
@@ -78,6 +80,7 @@ class ReleaseStore:
         # The first part last: without it the others are no release, and are written over by the next attempt.
         for part in (*range(1, len(parts)), 0):
             await self._write(release_secret(self._application, self._namespace, wanted, part, parts[part]))
+        self._last_seen = [wanted, *known]
         return wanted
 
     async def finish(self, release: Release) -> None:
@@ -88,8 +91,10 @@ class ReleaseStore:
         except NotFoundError:
             log.info("release.gone", application=self._application, release=release.number)
 
-    async def forget_outdated(self, limit: int) -> None:
-        for release in outdated(await self.known(), limit):
+    async def forget_outdated(self, ended: Release, limit: int) -> None:
+        """Deletes what the history has no room for, of what was seen when the release began."""
+        seen = [ended if release.number == ended.number else release for release in self._last_seen]
+        for release in outdated(seen, limit):
             await self._remove(release)
 
     async def remove_all(self) -> None:

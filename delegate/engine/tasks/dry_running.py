@@ -3,6 +3,8 @@
 The body that is dry-run is the one that will be sent: fields that are left to others (`model.ownership`) are out of it.
 """
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 import structlog
 
@@ -29,6 +31,10 @@ _LOOKS = 6  # a controller may write its status between a dry run and a look; ha
 _SECRET = GroupKind("", "Secret")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
 _LONGEST_NAME = 200
+
+
+RefuseForeign = Callable[[ResourceKey, JsonObject], Awaitable[None]]
+"""Raises where an object's metadata says that it is another Application's."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -62,10 +68,18 @@ class DryRunner:
         self._contests = contests
 
     async def run(
-        self, manifest: Manifest, resource_type: ResourceType, treatment: Treatment, *, stage: str, wanted: str, ours: bool
+        self,
+        manifest: Manifest,
+        resource_type: ResourceType,
+        treatment: Treatment,
+        *,
+        stage: str,
+        wanted: str,
+        ours: bool,
+        refuse_foreign: RefuseForeign,
     ) -> Finding:
         """Raises ClusterError where the server refuses, ChangedSincePlanError where the object never holds still."""
-        dry_run = _DryRun(self, manifest, resource_type, treatment, stage=stage, wanted=wanted, ours=ours)
+        dry_run = _DryRun(self, manifest, resource_type, treatment, refuse_foreign, stage=stage, wanted=wanted, ours=ours)
         for _ in range(_LOOKS):
             finding = await dry_run.look()
             if finding is not None:
@@ -108,12 +122,14 @@ class _DryRun:
         manifest: Manifest,
         resource_type: ResourceType,
         treatment: Treatment,
+        refuse_foreign: RefuseForeign,
         *,
         stage: str,
         wanted: str,
         ours: bool,
     ) -> None:
         self._runner = runner
+        self._refuse_foreign = refuse_foreign
         self._manifest = manifest
         self._type = resource_type
         self._treatment = treatment
@@ -141,10 +157,11 @@ class _DryRun:
             answer = await self._runner.apply(
                 self._type, with_pending_mark(sent.body, self._wanted), force=self._force, metadata_only=self._is_new
             )
-        except FieldManagerConflictError as error:
+        except (FieldManagerConflictError, ImmutableFieldError) as error:
+            await self._look_whose(live)
+            if isinstance(error, ImmutableFieldError):
+                return await self._recreation(sent, error)
             return self._after_conflict(error, sent)
-        except ImmutableFieldError as error:
-            return await self._recreation(sent, error)
         if answer["metadata"].get("resourceVersion"):  # the answer to a dry run that would create has none
             if self._is_new:
                 self._is_new = False  # it is there, only not ours: its body is needed
@@ -152,7 +169,16 @@ class _DryRun:
             live = live or await self._runner.live(self._type, self._manifest.key)
             if live is None or live["metadata"]["resourceVersion"] != answer["metadata"]["resourceVersion"]:
                 return None  # changed between the two looks: the dry run has to be that of what we compare it with
+            await self._look_whose(live)
         return self._finding(sent, live, answer)
+
+    async def _look_whose(self, live: JsonObject | None) -> None:
+        """Before anything is concluded of an object that isn't known to be ours. Raises OwnedElsewhereError."""
+        if self._ours:
+            return
+        live = live or await self._runner.live(self._type, self._manifest.key)
+        if live is not None:
+            await self._refuse_foreign(self._manifest.key, live["metadata"])
 
     async def _settled(self, live: JsonObject | None) -> Manifest:
         if live is None:

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.25
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """Metadata of the objects that are members of some ApplySet; an object that is in none is not here.
+    """Metadata of the objects that are members of an ApplySet; an object that is not is not here.
 
     `unreadable` says why of those that could not be looked at; for them nothing may be concluded.
     """
@@ -26,13 +26,19 @@ class Observed(msgspec.Struct, frozen=True):
     unreadable: dict[ResourceKey, DelegateError]
 
 
-async def observe_members(client: ApiClient, types: Mapping[ResourceKey, ResourceType]) -> Observed:
-    """Looks at the given objects. A kind that may not be listed is read object by object."""
+async def observe_members(client: ApiClient, types: Mapping[ResourceKey, ResourceType], applyset: str) -> Observed:
+    """Looks at the given objects, as far as they are members. A kind that may not be listed is read object by object.
+
+    Only members are asked for: a namespace may hold a thousand other Applications.
+    """
     places: dict[tuple[ResourceType, str], list[ResourceKey]] = {}
     for key, resource_type in types.items():
         places.setdefault((resource_type, key.namespace), []).append(key)
     async with asyncio.TaskGroup() as group:
-        looks = [group.create_task(_look(client, resource_type, namespace, keys)) for (resource_type, namespace), keys in places.items()]
+        looks = [
+            group.create_task(_look(client, resource_type, namespace, keys, applyset))
+            for (resource_type, namespace), keys in places.items()
+        ]
     metadata, unreadable = dict[ResourceKey, JsonObject](), dict[ResourceKey, DelegateError]()
     for look in looks:
         found = look.result()
@@ -41,11 +47,11 @@ async def observe_members(client: ApiClient, types: Mapping[ResourceKey, Resourc
     return Observed(metadata, unreadable)
 
 
-async def _look(client: ApiClient, resource_type: ResourceType, namespace: str, keys: list[ResourceKey]) -> Observed:
+async def _look(client: ApiClient, resource_type: ResourceType, namespace: str, keys: list[ResourceKey], applyset: str) -> Observed:
     try:
-        listing = await client.list(resource_type, namespace, labels=PART_OF_LABEL, metadata_only=True)
+        listing = await client.list(resource_type, namespace, labels=f"{PART_OF_LABEL}={applyset}", metadata_only=True)
     except ForbiddenError:
-        return await _look_one_by_one(client, resource_type, keys)
+        return await _look_one_by_one(client, resource_type, keys, applyset)
     except DelegateError as error:
         return Observed({}, dict.fromkeys(keys, error))
     wanted = set(keys)
@@ -53,7 +59,7 @@ async def _look(client: ApiClient, resource_type: ResourceType, namespace: str, 
     return Observed({key: metadata for key, metadata in found if key in wanted}, {})
 
 
-async def _look_one_by_one(client: ApiClient, resource_type: ResourceType, keys: Iterable[ResourceKey]) -> Observed:
+async def _look_one_by_one(client: ApiClient, resource_type: ResourceType, keys: Iterable[ResourceKey], applyset: str) -> Observed:
     metadata, unreadable = dict[ResourceKey, JsonObject](), dict[ResourceKey, DelegateError]()
     for key in keys:
         try:
@@ -63,7 +69,7 @@ async def _look_one_by_one(client: ApiClient, resource_type: ResourceType, keys:
         except DelegateError as error:
             unreadable[key] = error
             continue
-        if PART_OF_LABEL in (body["metadata"].get("labels") or {}):
+        if (body["metadata"].get("labels") or {}).get(PART_OF_LABEL) == applyset:
             metadata[key] = body["metadata"]
     return Observed(metadata, unreadable)
 

@@ -107,7 +107,8 @@ class Planner:
         return {(found.group_kind, found.version): found for found in own}
 
     async def _observe(self, places: Sequence[Place]) -> None:
-        self._observed = await observe_members(self._client, await self._known_types(manifest for _, manifest in places))
+        types = await self._known_types(manifest for _, manifest in places)
+        self._observed = await observe_members(self._client, types, self._desired.applyset)
 
     @property
     def types(self) -> Mapping[tuple[GroupKind, str], ResourceType]:
@@ -146,7 +147,9 @@ class Planner:
         if treatment.ownership.mode is Mode.CREATE_ONLY and (ours or await self._dry_runner.live(resource_type, key) is not None):
             kept = plan_kept(manifest, stage=stage.name, wanted=wanted)
             return Finding(kept, notes=(f"{key} exists and is left as it is: its ownership is create-only",))
-        return await self._dry_runner.run(manifest, resource_type, treatment, stage=stage.name, wanted=wanted, ours=ours)
+        return await self._dry_runner.run(
+            manifest, resource_type, treatment, stage=stage.name, wanted=wanted, ours=ours, refuse_foreign=self._refuse_foreign
+        )
 
     def _refused(self, stage: Stage, manifest: Manifest, error: DelegateError) -> Finding:
         wanted = self._desired.hash_of(manifest)
@@ -234,7 +237,7 @@ class Planner:
     async def _refuse_foreign(self, key: ResourceKey, metadata: JsonObject) -> None:
         """Raises where another Application owns an object. One whose record is gone owns nothing any more, for who says force."""
         owner = (metadata.get("labels") or {}).get(PART_OF_LABEL)
-        if owner == self._desired.applyset:
+        if owner in (None, self._desired.applyset):
             return
         words, is_gone = await self._owner(str(owner))
         if is_gone and self._force:

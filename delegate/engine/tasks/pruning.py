@@ -64,7 +64,7 @@ async def find_leftovers(
             gone.append(entry.key)  # without its definition no object of a kind is left
         except DelegateError as error:
             notices.append(f"{entry.key} is kept for now: {error.message}")
-    observed = await observe_members(client, types)
+    observed = await observe_members(client, types, applyset)
     notices += [f"{key} is kept for now: {error.message}" for key, error in observed.unreadable.items()]
     prunes: dict[ResourceKey, PlannedChange] = {}
     waves = {entry.key: entry.wave for entry in stale}

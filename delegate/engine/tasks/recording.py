@@ -59,7 +59,7 @@ class ReleaseKeeper:
         ended = msgspec.structs.replace(self._release, outcome=outcome, message=message[:500], ended=self._now())
         try:
             await self._store.finish(ended)
-            await self._store.forget_outdated(self._limit)
+            await self._store.forget_outdated(ended, self._limit)
         except ClusterError as error:
             self.notices.append(f"how release {ended.number} ended is not recorded: {error.message}")
 
