@@ -2,6 +2,7 @@
 
 import enum
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from delegate.foundation.redaction import redact
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import LocalSettings
 from delegate.model.sources import Source
+
+if TYPE_CHECKING:
+    from delegate.engine.sources.renders import Rendered
 
 _SECONDS = 600.0
 
@@ -36,13 +40,14 @@ class Form(enum.StrEnum):
     callback=lambda _, __, value: Form(value),
     help="json is one array.",
 )
+@click.option("--validate", is_flag=True, help="Checks every object against the schema of its kind first, without a cluster.")
 @with_settings(LocalSettings)
-def render(*, location: str, revision: str, path: str, output: Form, loaded: Loaded[LocalSettings]) -> None:
+def render(*, location: str, revision: str, path: str, output: Form, validate: bool, loaded: Loaded[LocalSettings]) -> None:
     """Prints the objects of a directory, file or Git repository: by file, then by document, Lists taken apart.
 
     Nothing is defaulted or stripped. Every fault of the set is reported at once, with file and line; then the exit code is 2.
     """
-    bodies, notices = run_async(_render(source_of(location, revision=revision, path=path), loaded.settings))
+    bodies, notices = run_async(_render(source_of(location, revision=revision, path=path), loaded.settings, validate=validate))
     for notice in notices:
         click.echo(f"note: {redact(notice)}", err=True)
     if output is Form.JSON:
@@ -54,7 +59,7 @@ def render(*, location: str, revision: str, path: str, output: Form, loaded: Loa
     sys.stdout.flush()
 
 
-async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[str, object]], tuple[str, ...]]:
+async def _render(source: Source, settings: LocalSettings, *, validate: bool) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
     from delegate.engine.sources.settings import RenderSettings  # noqa: PLC0415
 
@@ -69,4 +74,15 @@ async def _render(source: Source, settings: LocalSettings) -> tuple[list[dict[st
         rendered = await sources.render(source, revision, timeout=_SECONDS)
     finally:
         sources.close()
-    return [manifest.body for manifest in rendered.manifests], rendered.notices
+    notices = (*rendered.notices, *_validate(rendered)) if validate else rendered.notices
+    return [manifest.body for manifest in rendered.manifests], notices
+
+
+def _validate(rendered: "Rendered") -> tuple[str, ...]:
+    """Raises every fault of the set; what could not be checked is a notice."""
+    from delegate.model.errors import raise_all  # noqa: PLC0415
+    from delegate.model.validation.checking import check_manifests  # noqa: PLC0415 - reads the definitions of Kubernetes
+
+    checked = check_manifests(rendered.manifests, rendered.locate)
+    raise_all(checked.errors)
+    return tuple(f"{kind} is not validated: its definition is not in the set" for kind in checked.unknown)
