@@ -23,7 +23,7 @@ class Documents:
         accept = request.headers.get("Accept", "")
         match [part for part in info.path.split("/") if part]:
             case [word, *_] if word in _HEALTH:
-                return web.Response(text="ok")
+                return web.Response(text=f"[+]ping ok\n{word} check passed\n" if "verbose" in request.query else "ok")
             case ["version"]:
                 return answers.of_body(discovery.VERSION)
             case ["openapi", "v2"]:

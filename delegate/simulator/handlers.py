@@ -37,6 +37,7 @@ from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
 from delegate.simulator.requests import LARGEST_BODY, RequestInfo, parse_path, read_json
 from delegate.simulator.storing import Options, Outcome
+from delegate.simulator.tokens import Tokens
 from delegate.simulator.watches import Watch
 from delegate.simulator.writes import Write
 
@@ -51,12 +52,17 @@ class Handlers:
     def __init__(self, registry: Registry, users: dict[str, User]) -> None:
         self.registry = registry
         self.users = users
+        self.tokens = Tokens(registry)
         self.authorizer = Authorizer(registry)
         self.requests = Requests()
         self.faults = Faults()
         self.lists = Lists(registry)
         self._documents = Documents(registry)
         self.watches: set[Watch] = set()
+
+    def user_of(self, token: str) -> User | None:
+        """Whom a token stands for."""
+        return self.users.get(token) or self.tokens.user_of(token)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The web server's handler; every refusal becomes a Status."""
@@ -111,7 +117,7 @@ class Handlers:
             token = request.headers.get(TOKEN_HEADER, "")
         elif kind.lower() != "bearer":
             raise statuses.unauthorized()
-        user = self.users.get(token.strip()) if token else ANONYMOUS
+        user = self.user_of(token.strip()) if token else ANONYMOUS
         if user is None:
             raise statuses.unauthorized()
         wanted = request.headers.get("Impersonate-User", "")
@@ -231,10 +237,10 @@ class Handlers:
     def _create(self, resource: Resource, info: RequestInfo, body: Any, options: Options, user: User) -> Outcome:
         body = _object(body)
         if info.subresource:
-            return subresources.create(self.registry, resource, info, body, options)
+            return subresources.create(self.registry, resource, info, body, options, tokens=self.tokens)
         if "get" not in resource.verbs and "list" not in resource.verbs and resource.kind != "Binding":
             asker = reviews.Asker(user, options.manager)
-            return Outcome(reviews.answer(resource, body, asker, self.authorizer, self.users), created=True)
+            return Outcome(reviews.answer(resource, body, asker, self.authorizer, self.user_of), created=True)
         namespace = info.namespace
         if resource.namespaced and not namespace:
             namespace = (body.get("metadata") or {}).get("namespace") or "default"

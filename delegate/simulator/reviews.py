@@ -1,5 +1,7 @@
 """Access reviews and token reviews: answered, never stored."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from delegate.model.resources import JsonObject
@@ -30,7 +32,7 @@ class Asker(msgspec.Struct, frozen=True):
     manager: str
 
 
-def answer(resource: Resource, body: JsonObject, asker: Asker, authorizer: Authorizer, users: dict[str, User]) -> JsonObject:
+def answer(resource: Resource, body: JsonObject, asker: Asker, authorizer: Authorizer, user_of: Callable[[str], User | None]) -> JsonObject:
     """The review with its status; raises a 422 where it asks for nothing."""
     user, now = asker.user, authorizer.now()
     spec = body.get("spec") or {}
@@ -44,7 +46,7 @@ def answer(resource: Resource, body: JsonObject, asker: Asker, authorizer: Autho
         case "SelfSubjectRulesReview":
             return {**made, "spec": {}, "status": _rules(spec, user, authorizer)}
         case "TokenReview":
-            return {**made, "spec": {}, "status": _token(spec, users)}
+            return {**made, "spec": {}, "status": _token(user_of(spec.get("token", "")))}
         case "SelfSubjectAccessReview":
             subject = user
         case _:
@@ -90,8 +92,7 @@ def _rules(spec: JsonObject, user: User, authorizer: Authorizer) -> JsonObject:
     }
 
 
-def _token(spec: JsonObject, users: dict[str, User]) -> JsonObject:
-    user = users.get(spec.get("token", ""))
+def _token(user: User | None) -> JsonObject:
     if user is None:
         return {"user": {}, "error": "[invalid bearer token]"}
     shown = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}

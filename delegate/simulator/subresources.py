@@ -1,7 +1,5 @@
 """The subresources that are neither status, scale nor log: evictions, bindings, tokens, finalizing namespaces."""
 
-import datetime as dt
-
 import msgspec
 
 from delegate.model.resources import JsonObject
@@ -13,6 +11,7 @@ from delegate.simulator.requests import RequestInfo
 from delegate.simulator.selectors import of_label_selector
 from delegate.simulator.store import Stored
 from delegate.simulator.storing import Options, Outcome
+from delegate.simulator.tokens import Tokens
 from delegate.simulator.writes import Write
 
 STREAMS = frozenset({"attach", "exec", "portforward", "proxy"})
@@ -23,7 +22,7 @@ def no_stream(info: RequestInfo) -> statuses.StatusError:
     return statuses.StatusError(501, f"nothing runs in a simulated {info.plural.removesuffix('s')}: there is no {info.subresource}")
 
 
-def create(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options) -> Outcome:
+def create(registry: Registry, resource: Resource, info: RequestInfo, body: JsonObject, options: Options, *, tokens: Tokens) -> Outcome:
     stored = registry.get(resource, info.namespace, info.name)
     if stored is None:
         raise statuses.not_found(resource.plural, resource.group, info.name)
@@ -31,7 +30,7 @@ def create(registry: Registry, resource: Resource, info: RequestInfo, body: Json
         case "eviction":
             return evict(registry, resource, info, body, options)
         case "token":
-            return _token(registry, info, body)
+            return tokens.request(stored, body)
         case "binding":
             changed = stored.copy()
             changed["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
@@ -80,20 +79,6 @@ def _check_budget(registry: Registry, pod: Stored, *, dry_run: bool) -> None:
             changed = budget.copy()
             changed["status"]["disruptionsAllowed"] -= 1
             registry.store.commit(table.key, "MODIFIED", budget.namespace, budget.name, changed)
-
-
-def _token(registry: Registry, info: RequestInfo, body: JsonObject) -> Outcome:
-    seconds = (body.get("spec") or {}).get("expirationSeconds") or 3600
-    expires = (registry.clock() + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    spec = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": seconds, "boundObjectRef": None}
-    made = {
-        "kind": "TokenRequest",
-        "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": info.name, "namespace": info.namespace, "creationTimestamp": registry.now()},
-        "spec": spec,
-        "status": {"token": f"simulated.{info.namespace}.{info.name}.{registry.new_uid()}", "expirationTimestamp": expires},
-    }
-    return Outcome(made, created=True)
 
 
 def finalize(write: Write, body: JsonObject) -> Outcome:

@@ -14,6 +14,10 @@ _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP"
     " or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
 )
+_BUNDLES = (
+    (ROOT_CERTIFICATE, {"kubernetes.io/description": _DESCRIPTION}, {"ca.crt": _TEXT}),
+    (SERVICE_CERTIFICATE, {"service.beta.openshift.io/inject-cabundle": "true"}, {"service-ca.crt": ""}),
+)
 
 
 class AccountController(Controller):
@@ -34,10 +38,10 @@ class AccountController(Controller):
         try:
             if self.find("", "ServiceAccount", (key[1], "default")) is None:
                 self.create("", "ServiceAccount", key[1], {"metadata": {"name": "default"}})
-            for name, field in ((ROOT_CERTIFICATE, "ca.crt"), (SERVICE_CERTIFICATE, "service-ca.crt")):
+            for name, annotations, data in _BUNDLES:
                 if self.find("", "ConfigMap", (key[1], name)) is None:
-                    metadata = {"name": name, "annotations": {"kubernetes.io/description": _DESCRIPTION}}
-                    self.create("", "ConfigMap", key[1], {"metadata": metadata, "data": {field: _TEXT}})
+                    metadata = {"name": name, "annotations": dict(annotations)}
+                    self.create("", "ConfigMap", key[1], {"metadata": metadata, "data": dict(data)})
         except statuses.StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
