@@ -69,10 +69,8 @@ class Certificates:
         )
         self._authorities, self._child_bundle = settings.network.ssl_cert_file, child_bundle(identity.state_dir)
         self._outside = OutsideDirectory(identity.cert_dir)
-        # What somebody else writes is not ours to add to; the last good pair is kept beside it.
-        own = identity.state_dir / ADOPTED_DIRECTORY if self._outside.is_in_use() else identity.cert_dir
         self.holder = Holder(
-            Generations(own),
+            Generations(identity.cert_dir),
             HolderHooks(
                 try_out=self._try_out,
                 on_current=self._show,
@@ -87,6 +85,7 @@ class Certificates:
             RotatorHooks(renew=self._renew, enrol=self._enrol, is_enrolled=self._is_enrolled),
             interval_seconds=identity.rotate_interval,
             outside=self._outside,
+            kept=Generations(identity.state_dir / ADOPTED_DIRECTORY),
             clock=clock,
         )
         metrics.watch(metrics.clock_skew, lambda: self.skew.known_seconds)

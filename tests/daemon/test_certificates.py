@@ -427,6 +427,32 @@ async def test_a_directory_that_somebody_else_writes_is_used_and_followed(tmp_pa
             assert faults(running.daemon) == 0
 
 
+async def test_a_directory_that_is_filled_later_is_adopted_and_left_alone(tmp_path: Path) -> None:
+    """A volume that was empty when the delegate started, and may be for reading alone: nothing of ours is added once it has an owner."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "outside.pem"))
+    mounted = tmp_path / "mounted"
+    async with secured_manager(tmp_path, client_authorities=tmp_path / "outside.pem") as operator:
+        settings = secured_settings(operator, await operator.token(), tmp_path, DELEGATE_CERT_DIR=str(mounted))
+        async with running_daemon(settings, TestEngine()) as running:
+            await running.registered()
+            before, serial = sorted(os.listdir(mounted / "generations")), ""
+            for _ in range(2):
+                leaf = authority.issue_cert("delegates.example")
+                (mounted / "tls.key").write_bytes(leaf.private_key_pem.bytes())
+                (mounted / "tls.crt").write_bytes(leaf.cert_chain_pems[0].bytes())
+                serial = read_certificates(leaf.cert_chain_pems[0].bytes())[0].serial
+                running.daemon._certificates.rotator.wake()
+                await eventually(lambda serial=serial: serial_in_use(running.daemon) == serial)  # type: ignore[misc]
+                await works(operator)
+            assert sorted(os.listdir(mounted / "generations")) == before
+            assert faults(running.daemon) == 0
+        async with running_daemon(settings, TestEngine()) as running:
+            await running.registered()
+            assert serial_in_use(running.daemon) == serial
+            await works(operator)
+
+
 @pytest.mark.parametrize("ahead", [1200.0, -1200.0])
 async def test_a_clock_that_is_wrong_is_named_and_harms_nothing(tmp_path: Path, ahead: float) -> None:
     """Case 03: twenty minutes ahead or behind; certificates are renewed by the manager's time."""

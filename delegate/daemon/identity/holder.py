@@ -151,21 +151,25 @@ class Holder:
                 self._pending = ""
         return generation
 
-    async def install(self, material: Material, outcome: str, *, newer: bool = False) -> Generation:
+    async def install(self, material: Material, outcome: str, *, newer: bool = False, generations: Generations | None = None) -> Generation:
         """Puts a checked pair in use; with `newer`, only if nobody put a later one in use meanwhile.
+
+        `generations` are kept from then on instead of those so far.
 
         Raises StateDirectoryError, TrialError, RenewalFailedError; then nothing has changed.
         """
-        generation = await asyncio.to_thread(self.generations.write, material)
+        generations = generations or self.generations
+        generation = await asyncio.to_thread(generations.write, material)
         try:
             await self._hooks.try_out(generation)
-            current = self.generations.current_number()
+            current = generations.current_number()
             if newer and current is not None and current > generation.number:
                 raise RenewalFailedError("a newer certificate is in use already")
-            await asyncio.to_thread(self.generations.activate, generation)
+            await asyncio.to_thread(generations.activate, generation)
         except BaseException:
-            self.generations.discard(generation)  # a switch that reached the disk is not taken back
+            generations.discard(generation)  # a switch that reached the disk is not taken back
             raise
+        self.generations = generations
         self.take_over(generation, outcome)
         return generation
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import structlog
 
 from delegate.daemon.identity.errors import CertificateDamagedError, IdentityError, RenewalRefusedError, UnsupportedError
-from delegate.daemon.identity.generations import Generation
+from delegate.daemon.identity.generations import Generation, Generations
 from delegate.daemon.identity.holder import ADOPTED, ENROLLED, FAILED, REJECTED, ROTATED, Holder, Issued, in_words
 from delegate.daemon.identity.outside import OutsideDirectory, Stamp
 from delegate.daemon.identity.steps import Step, longest_wait, look_interval, next_step
@@ -66,14 +66,20 @@ class Rotator:
         *,
         interval_seconds: float,
         outside: OutsideDirectory,
+        kept: Generations | None = None,
         clock: Clock = SYSTEM_CLOCK,
         dice: Dice = random.random,
     ) -> None:
-        """`interval_seconds` is the wanted time between rotations; the life asked for is twice that."""
+        """`interval_seconds` is the wanted time between rotations; the life asked for is twice that.
+
+        `kept` is where pairs from outside are kept instead of the holder's own generations: what somebody else writes is not ours to add
+        to, and may be mounted for reading alone.
+        """
         self._holder = holder
         self._hooks = hooks
         self._life_seconds = 2 * interval_seconds
         self._outside = outside
+        self._kept = kept or holder.generations
         self._clock = clock
         self._dice = dice
         self._told: tuple[int, CertificateHealth] = (0, CertificateHealth.GOOD)
@@ -125,8 +131,11 @@ class Rotator:
 
     def load(self) -> None:
         """What is on disk; from outside, where nothing was ever used before. Raises StateDirectoryError."""
+        in_use = self._outside.is_in_use()
+        if in_use:
+            self._holder.generations = self._kept
         self._holder.load()
-        if self._holder.current is not None or not self._outside.is_in_use():
+        if self._holder.current is not None or not in_use:
             return
         with contextlib.suppress(CertificateDamagedError):
             look = self._outside.look(self._holder.now())
@@ -227,7 +236,7 @@ class Rotator:
             return
         certificate = self._holder.certificate
         if certificate is None or look.material.certificate.fingerprint != certificate.fingerprint:
-            await self._holder.install(look.material, ADOPTED)
+            await self._holder.install(look.material, ADOPTED, generations=self._kept)
         self._adopted = look.stamp
 
     def _fail(self, error: DelegateError) -> None:
