@@ -144,7 +144,9 @@ class Daemon:
             self._build_lanes()
             self._watch_metrics()
             self.conditions.monitor = exits.enter_context(LoopMonitor())
-            self._probes = exits.enter_context(ProbeServer(self._settings.probes, self.conditions.report, self.metrics.expose))
+            self._probes = exits.enter_context(
+                ProbeServer(self._settings.probes, self.conditions.report, self.metrics.expose, self.metrics.expose_with_aliases)
+            )
             exits.enter_context(Watchdog(self._notifier, self.conditions))
             log.info("daemon.started", version=__version__, probes_port=self._probes.port, capacity=self._settings.pool.capacity)
             exits.push_async_callback(self._lanes.close)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import stat
 import tarfile

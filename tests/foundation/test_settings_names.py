@@ -55,15 +55,6 @@ def test_variables_of_the_other_programs_are_known() -> None:
     assert load(LocalSettings, environment={"DELEGATE_TOKEN_FILE": "/t", "HOME": "/"}).warnings == ()
 
 
-@pytest.mark.parametrize(("old", "new"), [("DELEGATE_TAGS", "DELEGATE_LABELS"), ("DELEGATE_TASK_LIMIT", "DELEGATE_TASK_CAPACITY")])
-def test_a_renamed_variable_is_an_error_that_names_its_successor(old: str, new: str) -> None:
-    """Its value would silently mean nothing."""
-    error = fault({old: "x"})
-
-    assert error.message == f"{old} is not used any more"
-    assert error.hint == f"use {new}"
-
-
 def test_a_renamed_key_is_an_error_with_its_line(tmp_path: Path) -> None:
     """The same in a file."""
     file = tmp_path / "delegate.yaml"

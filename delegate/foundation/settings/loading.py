@@ -1,4 +1,4 @@
-"""Builds a program's settings: flag > environment variable > file > default.
+"""Builds a program's settings: flag > environment variable > alias of one > file > default.
 
 Everything that is wrong is found in one pass and reported together. Empty variables count as unset, as manifests
 write them. Secrets may also be given by file at each level; values of secrets appear in no message.
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from delegate.foundation.errors import DelegateError, ErrorGroup
 from delegate.foundation.redaction import KNOWN_SECRETS, SHORTEST_SECRET
 from delegate.foundation.secrets import Secret, SecretUrl
-from delegate.foundation.settings import names
+from delegate.foundation.settings import aliases, names
 from delegate.foundation.settings.declarations import Fault, Resolving, Setting, declared_in, sections_of, settings_of
 from delegate.foundation.settings.directories import configuration_directory
 from delegate.foundation.settings.errors import SettingsError
@@ -177,6 +177,7 @@ class _Loading:
         self.errors: list[SettingsError] = []
         self.warnings: list[SettingsWarning] = []
         self.places: dict[str, Place] = {}
+        self._told: set[str] = set()
         self._flags = flags
         self._environment = environment
         self._file: Path | None = None
@@ -205,8 +206,17 @@ class _Loading:
     def check_variables(self) -> None:
         known = {name for declared in self._known.values() for name in _names(declared, declared.variable, "_FILE")}
         for variable, value in sorted(self._environment.items()):
-            if variable in names.RENAMED_VARIABLES:
-                self.errors.append(SettingsError(f"{variable} is not used any more", hint=f"use {names.RENAMED_VARIABLES[variable]}"))
+            if variable in aliases.WITHOUT_EFFECT:
+                self.warnings.append(
+                    SettingsWarning(
+                        "settings.alias_without_effect",
+                        variable,
+                        f"{variable} is a setting of the Harness Delegate that means nothing here",
+                        aliases.WITHOUT_EFFECT[variable],
+                    )
+                )
+            elif variable in aliases.VARIABLES:
+                continue
             elif variable.startswith("DELEGATE_") and variable not in known | _FOREIGN_VARIABLES and not names.is_injected(variable, value):
                 near = names.nearest(variable, known)
                 self.warnings.append(
@@ -251,7 +261,7 @@ class _Loading:
 
     def _find(self, declared: Setting[Any]) -> tuple[str, Place] | None:
         """The winning text and its place; the first level that says anything decides."""
-        for level in (self._from_flags, self._from_environment, self._from_file):
+        for level in (self._from_flags, self._from_environment, self._from_aliases, self._from_file):
             found = level(declared)
             if found is not None:
                 return found
@@ -284,6 +294,22 @@ class _Loading:
             return None
         by_file = (self._environment.get(f"{declared.variable}_FILE") or None) if declared.secret else None
         return self._one_of(value, Place("environment", variable), by_file, Place("environment", f"{declared.variable}_FILE"))
+
+    def _from_aliases(self, declared: Setting[Any]) -> tuple[str, Place] | None:
+        alias = aliases.find_alias(declared.key, self._environment)
+        if alias is None:
+            return None
+        if alias.variable not in self._told:
+            self._told.add(alias.variable)
+            self.warnings.append(
+                SettingsWarning(
+                    "settings.alias",
+                    alias.variable,
+                    f"{alias.variable} is taken as an alias of {declared.variable}",
+                    f"set {declared.variable} instead",
+                )
+            )
+        return alias.text, Place("alias", alias.variable)
 
     def _from_file(self, declared: Setting[Any]) -> tuple[str, Place] | None:
         if not declared.in_file:

@@ -8,7 +8,8 @@ RENAMED_VARIABLES = {
     "DELEGATE_TAGS": "DELEGATE_LABELS",
     "DELEGATE_TASK_LIMIT": "DELEGATE_TASK_CAPACITY",
 }
-"""Names that are not taken any more (or are taken elsewhere for the same thing), with their successors."""
+"""Names that are taken elsewhere for the same thing, with their successors here. As variables they are aliases; as flags and keys
+they are refused."""
 
 RENAMED_KEYS = {old.removeprefix("DELEGATE_").lower(): new.removeprefix("DELEGATE_").lower() for old, new in RENAMED_VARIABLES.items()}
 

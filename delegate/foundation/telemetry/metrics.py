@@ -3,16 +3,30 @@
 Parts are given the one `DelegateMetrics` of the process, or callables made from it; they never look one up.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+
+from delegate.foundation.telemetry.harness_names import HarnessNames
 
 DEAD_LETTER_REASONS = ("undecodable", "superseded", "conflict", "invalid", "payload_too_large", "retries_exhausted")
 DEAD_LETTER_ENDINGS = ("sent", "already_there", "failed", "damaged", "given_up")
 ROTATION_OUTCOMES = ("rotated", "enrolled", "adopted", "failed", "rejected")
 SOURCE_KINDS = ("git", "helm", "kustomize", "decode")
 _TASK_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600)
+
+
+class _Both:
+    """Two registries as one, for an encoder."""
+
+    def __init__(self, *registries: CollectorRegistry) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterator[Metric]:
+        for registry in self._registries:
+            yield from registry.collect()
 
 
 class DelegateMetrics:
@@ -193,6 +207,13 @@ class DelegateMetrics:
         """All of them in the form that an `Accept` header asks for, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
+
+    def expose_with_aliases(self, accept: str = "") -> tuple[bytes, str]:
+        """As `expose`, with the names of the Harness Delegate's metrics beside ours."""
+        aliases = CollectorRegistry()
+        aliases.register(HarnessNames(self.registry))
+        encode, content_type = choose_encoder(accept)
+        return encode(_Both(self.registry, aliases)), content_type
 
     def _set_or_hide(self, gauge: Gauge, value: float | None) -> None:
         if value is None:

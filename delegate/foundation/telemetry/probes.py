@@ -15,11 +15,13 @@ from concurrent.futures import Future
 from types import TracebackType
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.settings.sections import Probes
 
+log = structlog.get_logger(__name__)
 _START_SECONDS = 10.0
 _SHUTDOWN_SECONDS = 1.0
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -50,8 +52,18 @@ Provider = Callable[[], HealthReport]
 """Asked at each probe, from the probes' thread: reads plain values, takes no lock of the main loop."""
 
 
-def build_application(report: Provider, expose: Expose) -> web.Application:
-    """The endpoints and their aliases."""
+def build_application(report: Provider, expose: Expose, expose_aliases: Expose | None = None) -> web.Application:
+    """The endpoints and their aliases; each alias is logged when it is first asked for."""
+    told: set[str] = set()
+
+    def aliased(alias: str, name: str, handler: Handler) -> Handler:
+        async def serve(request: web.Request) -> web.Response:
+            if alias not in told:
+                told.add(alias)
+                log.info("probes.alias_used", alias=alias, name=name)
+            return await handler(request)
+
+        return serve
 
     async def health(request: web.Request) -> web.Response:
         reasons = report().unhealthy
@@ -70,15 +82,19 @@ def build_application(report: Provider, expose: Expose) -> web.Application:
         body, content_type = expose(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
+    async def harness_metrics(request: web.Request) -> web.Response:
+        body, content_type = (expose_aliases or expose)(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
     routes: dict[str, Handler] = {
         "/healthz": health,
         "/livez": health,
         "/readyz": readiness,
         "/metrics": metrics,
-        "/api/v1/healthz": health,
+        "/api/v1/healthz": aliased("/api/v1/healthz", "/healthz", health),
         "/api/v1/register": registration,
-        "/api/health": health,
-        "/api/metrics": metrics,
+        "/api/health": aliased("/api/health", "/healthz", health),
+        "/api/metrics": aliased("/api/metrics", "/metrics", harness_metrics),
     }
     application = web.Application(client_max_size=0, middlewares=[_without_cache])
     for path, handler in routes.items():
@@ -123,10 +139,14 @@ def listen_on(settings: Probes) -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def serving(listening: socket.socket, report: Provider, expose: Expose) -> AsyncIterator[None]:
+async def serving(listening: socket.socket, report: Provider, expose: Expose, expose_aliases: Expose | None = None) -> AsyncIterator[None]:
     """Serves on the running loop. Closes the socket at the end."""
     runner = web.AppRunner(
-        build_application(report, expose), access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS, keepalive_timeout=75.0
+        build_application(report, expose, expose_aliases),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+        keepalive_timeout=75.0,
     )
     await runner.setup()
     try:
@@ -143,10 +163,12 @@ class ProbeServer:
     Raises ProbesUnavailableError at entering when the address can't be had.
     """
 
-    def __init__(self, settings: Probes, report: Provider, expose: Expose) -> None:
+    def __init__(self, settings: Probes, report: Provider, expose: Expose, expose_aliases: Expose | None = None) -> None:
+        """`expose_aliases` answers on /api/metrics, where others' dashboards look; by default it is the same."""
         self._settings = settings
         self._report = report
         self._expose = expose
+        self._expose_aliases = expose_aliases
         self._listening: socket.socket | None = None
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
@@ -177,6 +199,6 @@ class ProbeServer:
     async def _serve(self) -> None:
         assert self._listening is not None
         ended = asyncio.Event()
-        async with serving(self._listening, self._report, self._expose):
+        async with serving(self._listening, self._report, self._expose, self._expose_aliases):
             self._started.set_result((asyncio.get_running_loop(), ended))
             await ended.wait()
