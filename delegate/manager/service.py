@@ -27,7 +27,7 @@ from delegate.manager.api.calls import Services
 from delegate.manager.api.probes import probe_routes
 from delegate.manager.authorities import CertificateRules
 from delegate.manager.authority import Authority, ServerTls, keep_authority, own_names, write_authorities
-from delegate.manager.clocks import Clock, steady_clock
+from delegate.manager.clocks import Clock, SteadyClock
 from delegate.manager.dashboard.logins import Logins
 from delegate.manager.dashboard.pages import Pages
 from delegate.manager.dispatch import Dispatch
@@ -40,6 +40,7 @@ from delegate.manager.scopes import ADMIN
 from delegate.manager.settings import Limits, Rhythm
 from delegate.manager.store.database import Database
 from delegate.manager.store.engines import Engine, open_engine
+from delegate.manager.store.histories import latest_moment
 from delegate.manager.store.keys import find_or_make_key
 from delegate.manager.store.migrating import migrate
 from delegate.manager.store.tokens import NewToken, create_token, has_living_admin
@@ -52,6 +53,7 @@ ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105 - a file's name
 _ADMIN_NAME = "first-admin"
 _KEEP_ALIVE_SECONDS = 90.0  # over what delegates keep idle connections for, so that it is they who close them
 _SHUTDOWN_SECONDS = 5.0
+_CLOCK_BEHIND_SECONDS = 5.0
 _RHYTHM = Rhythm()
 _LIMITS = Limits()
 _RULES = CertificateRules()
@@ -89,7 +91,8 @@ class Manager:
         self._rhythm = rhythm
         self._limits = limits
         self._given_clock = clock
-        self._clock = clock or steady_clock()
+        self._steady = SteadyClock()
+        self._clock = clock or self._steady
         self._tls_context = tls
         self._tls_files = tls_files
         self._tls_self = tls_self
@@ -182,6 +185,9 @@ class Manager:
         if before != after:
             log.info("store.migrated", before=before or None, after=after)
         database = self._open_database(engine)
+        behind = self._steady.not_before(await database.read(latest_moment))
+        if behind > _CLOCK_BEHIND_SECONDS and self._given_clock is None and not engine.keeps_time:
+            log.warning("clock.was_set_back", behind_seconds=round(behind, 1))
         await exits.enter_async_context(self._running("writer", database.run()))
         key = await database.write(find_or_make_key)
         self._authority = await Authority.open(database, self._given_clock or time.time, self._rules)

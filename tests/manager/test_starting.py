@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 import stat
+import time
 from pathlib import Path
 
 import aiohttp
@@ -154,3 +155,23 @@ async def test_what_was_said_survives_a_restart(tmp_path: Path) -> None:
         assert await delegate.finish(task, "cancelled") == "accepted"
         (next_task,) = await delegate.acquire()
         assert (next_task.task_id, (await operator.task(running))["outcome"]) == (queued, "cancelled")
+
+
+async def test_a_clock_that_was_set_back_makes_nothing_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager that starts an hour earlier than it stopped goes on from then: what was queued is handed out, what was leased expires."""
+    real = time.time
+    async with aiohttp.ClientSession() as http:
+        monkeypatch.setattr(time, "time", lambda: real() + 3600.0)
+        async with Manager(state_dir=tmp_path / "state") as manager:
+            operator = Operator(http, manager.url, manager.admin_token)
+            delegate = await FakeDelegate(Caller(http, manager.url)).start(await operator.create_token())
+            first = await operator.submit()
+            (held,) = await delegate.acquire(1)
+            await delegate.release(held)
+        monkeypatch.setattr(time, "time", real)
+        async with Manager(state_dir=tmp_path / "state") as manager:
+            operator.url = delegate.caller.url = manager.url
+            await delegate.open()
+            assert [task.task_id for task in await delegate.acquire(1)] == [first]
+            moments = [entry["at"] for entry in await operator.history(first)]
+    assert moments == sorted(moments)

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from delegate.manager import service
 from delegate.manager.service import Manager
 from delegate.manager.settings import Rhythm
 from delegate.manager.store.tables import history
@@ -118,9 +117,10 @@ async def test_time_is_the_databases(
     rhythm = msgspec.structs.replace(RHYTHM, lease_seconds=60.0, session_token_seconds=60.0)
     managers = []
     for name, skew in (("ahead", 90.0), ("behind", -90.0)):
-        offset = time.time() - time.monotonic() + skew
-        monkeypatch.setattr(service, "steady_clock", lambda offset=offset: lambda: offset + time.monotonic())
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda skew=skew, real=real: real() + skew)
         managers.append(Manager(state_dir=tmp_path / name, database_url=database_url, rhythm=rhythm))
+        monkeypatch.undo()
     async with managers[0] as ahead, managers[1] as behind:
         operator = Operator(http, ahead.url, ahead.admin_token)
         delegate = await FakeDelegate(Caller(http, behind.url)).start(await operator.create_token())

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
-from delegate.manager.store.tables import history
+from delegate.manager.store.tables import delegates, history
 from delegate.manager.store.transactions import Row, Transaction
 
 _INSERT = sa.insert(history)
 _OF_TASK = sa.select(history).where(history.c.task_id == sa.bindparam("task_id")).order_by(history.c.id).limit(sa.bindparam("limit"))
+_LATEST = sa.select(history.c.at).order_by(history.c.id.desc()).limit(1)
+_HEARD = sa.select(sa.func.max(delegates.c.heartbeat_at))
 MANAGER = "manager"
 """The actor where the manager itself decided."""
 
@@ -48,3 +50,8 @@ def record(transaction: Transaction, *entries: Entry) -> None:
 
 def list_history(transaction: Transaction, task_id: str) -> Sequence[Row]:
     return transaction.rows(_OF_TASK, task_id=task_id, limit=transaction.limits.page_size)
+
+
+def latest_moment(transaction: Transaction) -> float:
+    """The latest time that was written down; 0 in a new database."""
+    return max(float(transaction.scalar(_LATEST) or 0.0), float(transaction.scalar(_HEARD) or 0.0))
