@@ -37,6 +37,7 @@ SUBJECTS = {
         Subject("logs", "a line of the log against the standard library's logging", seconds=60.0),
         Subject("sync", "a sync of 1,000 objects against bare applies and kubectl", seconds=1200.0),
         Subject("applications", "1,000 Applications of four objects each against bare applies", seconds=900.0),
+        Subject("sources", "clone and fetch, cold and warm, against git itself; 500 Applications in one repository", seconds=300.0),
         Subject("simulated", "the simulated cluster alone: start, applies, a list", seconds=180.0),
         Subject("process", "start, memory and CPU of a delegate that idles", seconds=240.0),
         Subject("rotation", "1,000 certificates that live seconds, under load, against certificates that live days", seconds=600.0),
