@@ -40,6 +40,10 @@ class ShiftedClock(SystemClock):
     def __init__(self, ahead_seconds: float) -> None:
         self._ahead = dt.timedelta(seconds=ahead_seconds)
 
+    def jump(self, seconds: float) -> None:
+        """Somebody sets it, or it was a virtual machine that was paused."""
+        self._ahead += dt.timedelta(seconds=seconds)
+
     def now(self) -> dt.datetime:
         return super().now() + self._ahead
 

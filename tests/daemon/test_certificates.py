@@ -29,6 +29,7 @@ from tests.daemon.waiting import eventually
 from tests.fakes.fault_proxy import Fault, Point, fault_proxy
 from tests.manager.accounts import SigningKey, registration
 
+SKEW = "harness_delegate_clock_skew_seconds"
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
@@ -460,9 +461,29 @@ async def test_a_clock_that_is_wrong_is_named_and_harms_nothing(tmp_path: Path, 
         settings = secured_settings(operator, await operator.token(), tmp_path, DELEGATE_ROTATE_INTERVAL="1s")
         async with running_daemon(settings, TestEngine(), clock=ShiftedClock(ahead)) as running:
             await running.registered()
-            await eventually(lambda: abs(metric(running.daemon, "harness_delegate_clock_skew_seconds") - ahead) < 5)
+            await eventually(lambda: abs(metric(running.daemon, SKEW) - ahead) < 5)
             await eventually(lambda: rotations(running.daemon, "rotated") >= 2)
             await works(operator)
             assert running.daemon.conditions.report().unready == ()
             assert rotations(running.daemon, "rotated") < 10
+            assert faults(running.daemon) == 0
+
+
+async def test_a_clock_that_jumps_fails_no_call(tmp_path: Path) -> None:
+    """An hour ahead, past the end of a certificate of ten minutes, then two back, and right again: work goes on, nothing is refused."""
+    clock = ShiftedClock(0.0)
+    async with secured_manager(tmp_path) as operator:
+        settings = secured_settings(operator, await operator.token(), tmp_path, DELEGATE_ROTATE_INTERVAL="5m")
+        async with running_daemon(settings, TestEngine(), clock=clock) as running:
+            await running.registered()
+            await works(operator)
+            for jump, ahead in ((3600.0, 3600.0), (-7200.0, -3600.0), (3600.0, 0.0)):
+                clock.jump(jump)
+                running.daemon._certificates.rotator.wake()
+                await works(operator)
+                await eventually(lambda ahead=ahead: abs(metric(running.daemon, SKEW) - ahead) < 5)  # type: ignore[misc]
+                await eventually(lambda: running.daemon.conditions.report().unready == ())
+            assert rotations(running.daemon, "enrolled") == 1
+            assert rotations(running.daemon, "failed") == 0
+            assert rotations(running.daemon, "rotated") <= 3
             assert faults(running.daemon) == 0
