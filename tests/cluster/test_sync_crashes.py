@@ -13,8 +13,10 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
 from delegate.engine.records import leases
 from delegate.engine.records.inventories import InventoryStore
+from delegate.engine.records.releases import ReleaseStore
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.inventory import InventoryState, application_applyset_id
+from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS
@@ -38,6 +40,12 @@ class Death:
         self._after = after_it_was_done
         self.happened = False
 
+    def __str__(self) -> str:
+        return f"{'after' if self._after else 'before'}-{self._left}"
+
+    def again(self) -> "Death":
+        return Death(self._left, after_it_was_done=self._after)
+
     @contextmanager
     def strikes(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         real = Transport.send
@@ -59,7 +67,7 @@ class Death:
 
 
 @pytest.mark.parametrize("after_it_was_done", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at_write", range(1, 8))
+@pytest.mark.parametrize("at_write", range(1, 11))
 async def test_the_next_attempt_finishes_whatever_write_the_last_one_died_at(
     syncer: Syncer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, at_write: int, after_it_was_done: bool
 ) -> None:
@@ -86,6 +94,60 @@ async def test_the_next_attempt_finishes_whatever_write_the_last_one_died_at(
     assert {entry.name: entry.uid for entry in stored.entries} == {
         item["metadata"]["name"]: item["metadata"]["uid"] for item in members.items
     }
+
+
+@pytest.mark.parametrize("after_it_was_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at_write", range(1, 8))
+async def test_an_object_is_made_anew_whatever_write_the_last_attempt_died_at(
+    syncer: Syncer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, at_write: int, after_it_was_done: bool
+) -> None:
+    """Also where it died between the deletion and the creation: the next one creates it, once."""
+    syncer.sync_options = ["Replace=true"]
+    fixed = {"immutable": True}
+    syncer.write([settings_map(data={"level": "info"}) | fixed])
+    await syncer.sync()
+    syncer.write([settings_map(data={"level": "debug"}) | fixed])
+    death = Death(at_write, after_it_was_done=after_it_was_done)
+    with death.strikes(monkeypatch):
+        await syncer.sync()
+
+    result = await syncer.sync()
+    again = await syncer.sync()
+
+    assert death.happened
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert again.requests.writes == 0
+    assert (await cluster.client.get(CONFIG_MAPS, syncer.namespace, "settings"))["data"] == {"level": "debug"}
+    syncer.write([settings_map(data={"level": "warn"}) | fixed])
+    await syncer.sync()
+    assert all(release.outcome is not ReleaseOutcome.APPLYING for release in await releases_of(cluster, syncer))
+
+
+@pytest.mark.parametrize("way", ["cascade", "orphan"])
+@pytest.mark.parametrize("death", [Death(number, after_it_was_done=after) for number in range(1, 8) for after in (False, True)], ids=str)
+async def test_an_application_ends_whatever_write_the_last_attempt_died_at(
+    syncer: Syncer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, death: Death, way: str
+) -> None:
+    """Nothing of it is left over, neither objects nor records, and what is let go is let go whole."""
+    syncer.write([settings_map("one"), settings_map("two")])
+    await syncer.sync()
+    death = death.again()
+    with death.strikes(monkeypatch):
+        await syncer.sync(delete=way)
+
+    result = await syncer.sync(delete=way)
+
+    assert death.happened
+    assert result.outcome is Outcome.SUCCEEDED, result
+    label = f"{PART_OF_LABEL}={application_applyset_id('shop', syncer.namespace)}"
+    assert (await cluster.client.list(CONFIG_MAPS, syncer.namespace, labels=label)).items == ()
+    kept = {item["metadata"]["name"] for item in (await cluster.client.list(CONFIG_MAPS, syncer.namespace)).items}
+    assert kept - {"kube-root-ca.crt", "openshift-service-ca.crt"} == (set() if way == "cascade" else {"one", "two"})
+    assert await releases_of(cluster, syncer) == []
+
+
+async def releases_of(cluster: Cluster, syncer: Syncer) -> list[Release]:
+    return await ReleaseStore(cluster.client, syncer.application, syncer.namespace).known()
 
 
 @pytest.fixture
