@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.sources.manifests import Sources
@@ -20,7 +21,7 @@ from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS, SECRETS
 from tests.cluster.syncing import Syncer, actions, syncer_for
 from tests.sources.charts import chart
-from tests.sources.repositories import ENVIRONMENT, Repository
+from tests.sources.repositories import ENVIRONMENT, HttpServer, Repository
 from tests.tools import require_tool
 
 PASSWORD = """\
@@ -130,6 +131,24 @@ async def test_values_from_another_repository(syncer: Syncer, cluster: Cluster, 
     values.commit({"extra/other.yaml": EXTRA.replace("extra", "other")})
     pruned = await run(syncer, spec, prune=True)
     assert actions(pruned) == {"ConfigMap/seen": "unchanged", "ConfigMap/other": "created", "ConfigMap/extra": "pruned"}
+
+
+async def test_a_host_that_is_busy_is_asked_again(syncer: Syncer, tmp_path: Path) -> None:
+    """While it says so; a host that refuses us is asked once."""
+    repository = Repository(tmp_path)
+    repository.commit({"cm.yaml": EXTRA})
+    async with HttpServer(tmp_path).running() as server:
+        statuses = [503, 503]
+        server.interfere = lambda request: web.Response(status=statuses.pop()) if statuses else None
+        spec = {"source": {"repoURL": server.url("origin.git"), "targetRevision": "main"}}
+        assert (await run(syncer, spec)).outcome == "succeeded"
+
+        server.requests.clear()
+        server.logins = {"ada": "somebody else"}
+        server.interfere = None
+        refused = await run(syncer, spec)
+        assert refused.error is not None
+        assert (refused.outcome, refused.error.code, len(server.requests)) == ("refused", "permission.git_authentication", 1)
 
 
 EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\ndata: {a: b}\n"

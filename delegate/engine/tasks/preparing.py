@@ -24,6 +24,7 @@ from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
 from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
 from delegate.engine.tasks.querying import PathQueries
+from delegate.engine.tasks.reading import TriedSources
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.targeting import TaskTarget
 from delegate.foundation.errors import DelegateError, flatten
@@ -106,15 +107,15 @@ class Preparation:
         report.notice((*self._task.notices, *self._option_notices))
         if self._spec.sync_policy.suspend:
             report.notice(["this Application is suspended: nothing is written; take syncPolicy.suspend away to go on"])
+        policy = retrying_of(self._task, self._parts)
+        tried = TriedSources(self._parts.sources, policy, self._context.deadline)
         with report.timed("resolve"):
-            revisions = await self._parts.sources.resolve_all(wanted, timeout=self._left())
+            revisions = await tried.resolve(wanted)
             report.revision = ",".join(each.revision for each in revisions)
             self._context.report("source.resolved", {"revision": report.revision})
         with report.timed("render"):
-            target = TaskTarget(
-                self._task, self._spec.project, self._parts.clusters, report.meter, retrying_of(self._task, self._parts)
-            ).target()
-            rendered = await self._parts.sources.render_all(wanted, revisions, timeout=self._left(), target=target)
+            target = TaskTarget(self._task, self._spec.project, self._parts.clusters, report.meter, policy).target()
+            rendered = await tried.render(wanted, revisions, target)
             report.notice(rendered.notices)
         with report.timed("plan"):
             cluster = await self._parts.clusters.open(self._task.destination)
