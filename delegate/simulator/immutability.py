@@ -202,7 +202,9 @@ def _pod(body: JsonObject, old: JsonObject) -> list[Cause]:
         }
         for key in ("containers", "initContainers"):
             if key in kept:
-                kept[key] = [{name: value for name, value in item.items() if name not in ("image", "resources")} for item in kept[key]]
+                kept[key] = [
+                    {name: value for name, value in item.items() if name not in ("image", "resources")} for item in kept[key] or ()
+                ]
         return kept
 
     if fixed(body["spec"]) == fixed(old["spec"]):

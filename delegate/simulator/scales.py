@@ -4,6 +4,7 @@ from typing import Any
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import fieldsets, operations, ownership, patches, statuses, storing
+from delegate.simulator.decoding import json_type
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Entry, Manager, Managers
 from delegate.simulator.selectors import shown_selector
@@ -49,10 +50,11 @@ def scale_of(resource: Resource, body: JsonObject) -> JsonObject:
 def write_scale(write: Write, scale: JsonObject, *, applied: bool) -> Outcome:
     """Stores the replicas of a Scale in its object; the outcome's body is the new Scale."""
     resource, live = write.resource, write.live()
-    _check(write, live, scale.get("metadata") or {})
-    replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise statuses.bad_request("the replicas of a scale are a number")
+    _check(write, live, _part(scale, "metadata"))
+    replicas = _part(scale, "spec").get("replicas") or 0
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or abs(replicas) >= 2**31:
+        got = json_type(replicas)
+        raise statuses.bad_request(f"json: cannot unmarshal {got} into Go struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
         cause = statuses.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise statuses.invalid("Scale", "autoscaling", live.name, [cause])
@@ -65,6 +67,13 @@ def write_scale(write: Write, scale: JsonObject, *, applied: bool) -> Outcome:
     _put(body, path, replicas)
     outcome = storing.update(write, live, write.decode(body, APPLIED), ownership.write(managers))
     return Outcome(scale_of(resource, outcome.body), warnings=write.warnings, stored=outcome.stored)
+
+
+def _part(scale: JsonObject, name: str) -> JsonObject:
+    found = scale.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise statuses.bad_request(f"json: cannot unmarshal {json_type(found)} into Go struct field Scale.{name}")
+    return found or {}
 
 
 def _check(write: Write, live: Stored, metadata: JsonObject) -> None:

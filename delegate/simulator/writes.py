@@ -131,8 +131,11 @@ class Write:
         resource = self.resource
         if not isinstance(config, dict) or config.get("apiVersion") != resource.api_version or config.get("kind") != resource.kind:
             raise _wrong_kind(config)
-        if (config.get("metadata") or {}).get("managedFields") is not None:
+        metadata = config.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise statuses.bad_request("metadata.managedFields must be nil")
+        if not isinstance(metadata, dict | None):
+            self._merged(None, config, {})  # says what doesn't fit
         live = self.registry.get(resource, self.namespace, self.name)
         if live is None:
             return self._apply_new(config)
@@ -265,7 +268,8 @@ class Write:
         try:
             return ownership.apply(live, config, managers, applier)
         except merging.TypingError as error:
-            metadata = config.get("metadata") or {}
+            metadata = config.get("metadata")
+            metadata = metadata if isinstance(metadata, dict) else {}
             kind = f"{self.resource.group}/{self.resource.version}, Kind={self.resource.kind}"
             named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
             raise statuses.internal(f"failed to create typed patch object ({named}): {error}") from None
@@ -350,6 +354,7 @@ def _given_managers(live: JsonObject, new: JsonObject, subresource: str) -> Mana
 
 
 def _wrong_kind(config: Any) -> statuses.StatusError:
-    version, kind = (config.get("apiVersion") or "", config.get("kind") or "") if isinstance(config, dict) else ("", "")
+    given = config if isinstance(config, dict) else {}
+    version, kind = (text if isinstance(text := given.get(key), str) else "" for key in ("apiVersion", "kind"))
     shown = version if "/" in version or not version else f"/{version}"
     return statuses.bad_request(f"invalid object type: {shown or '/'}, Kind={kind}")

@@ -94,6 +94,7 @@ _ALWAYS: dict[str, dict[str, Any]] = {
     ),
     "CustomResourceDefinitionStatus": {"conditions": None, "acceptedNames": {}, "storedVersions": None},
     "CustomResourceDefinitionNames": {"plural": "", "kind": ""},
+    "io.k8s.api.autoscaling.v2.MetricStatus": {"type": ""},
     "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus": {"desiredReplicas": 0, "currentMetrics": None},
     "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerStatus": {"currentReplicas": 0, "desiredReplicas": 0},
     "io.k8s.api.core.v1.Event": {

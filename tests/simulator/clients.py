@@ -41,11 +41,11 @@ class Client:
 
     def __init__(self, url: str, token: str, trust: ssl.SSLContext | None = None) -> None:
         self.url = url
-        self._token = token
+        self.token = token
         self._trust = trust
 
     async def __aenter__(self) -> Self:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         connector = aiohttp.TCPConnector(ssl=self._trust if self._trust is not None else True)
         self.session = aiohttp.ClientSession(headers=headers, connector=connector)
         return self

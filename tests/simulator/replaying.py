@@ -34,7 +34,7 @@ IN_ORDER = (
 _PLACEHOLDER = re.compile(r"^<(uid|rv)-\d+>$|^<(time|any|continue)>$|^<\d+ characters>$")
 _EMBEDDED = re.compile(r"<(uid|rv)\\-\d+>")
 _ADDRESS = re.compile(r"^10\.\d+\.\d+\.\d+$")
-_GENERATED = re.compile(r"^gen-[a-z0-9]{5}$")
+_GENERATED = re.compile(r"^(gen|kube-api-access)-[a-z0-9]{5}$")
 _SKIPPED_ANNOTATIONS = {"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"}
 _CONTROLLERS = {"kube-controller-manager", "kube-apiserver"}
 

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
+import aiohttp
+
 from delegate.simulator.server import Simulator
-from tests.simulator.clients import Client
-from tests.simulator.replaying import load
+from tests.simulator.clients import APPLY, Client, config_map
+from tests.simulator.replaying import IN_ORDER as REPLAYED
+from tests.simulator.replaying import RECORDINGS, Replay, load
 from tests.simulator.sequences import Version, sequence_of
 
 SPEED = 5.0
@@ -105,6 +109,111 @@ async def test_revisions_are_kept_as_recorded() -> None:
 
         revisions = await client.get("/apis/apps/v1/namespaces/roll/controllerrevisions")
         assert templates(revisions["items"]) == templates(recorded[1]["response"]["body"]["items"])
+
+
+def test_every_rollout_and_job_recording_is_compared() -> None:
+    """A recording of what controllers write that nobody compares would prove nothing."""
+    found = {path.stem for path in RECORDINGS.glob("*.json") if path.stem.startswith(("rollout-", "job-"))}
+    watched = {path.stem for path in RECORDINGS.glob("*.json") if path.stem not in REPLAYED and _watches(path.stem)}
+
+    assert len(found) == 14
+    assert found | watched <= set(IN_ORDER)
+
+
+def _watches(name: str) -> bool:
+    recording = load(name)
+    return any("events" in (step.get("response") or {}) for step in recording.get("steps", ()))
+
+
+async def test_endpoints_follow_their_pods_as_recorded() -> None:
+    """A Service over two Deployments: all ready, then a canary whose new pod is not."""
+    steps = load("endpoints")["steps"]
+    path, params = steps[3]["request"]["path"], steps[3]["request"]["params"]
+    async with Simulator(speed=SPEED) as simulator, Client(simulator.url, simulator.admin_token) as client:
+        await client.post("/api/v1/namespaces", {"metadata": {"name": "roll"}})
+        for step in steps:
+            request, want = step["request"], step["response"]["body"]
+            if request["method"] == "PATCH":
+                answer = await client.send("PATCH", request["path"], request["body"], kind=APPLY, **request["params"])
+                assert answer.status == step["response"]["status"]
+            elif request["path"] == path:
+                got = await client.until(path, _stand_behind(endpoints_of(want)), **params)
+                assert slices_of(got) == slices_of(want)
+            else:
+                pods = await client.get(request["path"], **request["params"])
+                assert [readiness(item) for item in pods["items"]] == [readiness(item) for item in want["items"]]
+
+
+def _stand_behind(want: list[tuple[str, str]]) -> Callable[[Any], bool]:
+    return lambda listed: endpoints_of(listed) == want
+
+
+def endpoints_of(listed: Any) -> list[tuple[str, str]]:
+    """Whose pods stand behind a Service, and in what condition."""
+    return sorted(
+        (endpoint["targetRef"]["name"].rsplit("-", 2)[0], json.dumps(endpoint["conditions"], sort_keys=True))
+        for item in listed["items"]
+        for endpoint in item["endpoints"] or ()
+    )
+
+
+def slices_of(listed: Any) -> list[Any]:
+    def shown(item: Any) -> Any:
+        metadata = item["metadata"]
+        return item["addressType"], item["ports"], metadata["labels"], sorted(metadata["annotations"]), metadata["generateName"]
+
+    return [shown(item) for item in listed["items"]]
+
+
+def readiness(pod: Any) -> Any:
+    states = [(status["ready"], sorted(status["state"])) for status in pod["status"].get("containerStatuses") or ()]
+    conditions = {item["type"]: (item["status"], item.get("reason")) for item in pod["status"].get("conditions") or ()}
+    return pod["status"]["phase"], states, conditions.get("Ready"), conditions.get("ContainersReady")
+
+
+async def test_an_autoscaler_without_metrics_says_so_as_recorded(client: Client) -> None:
+    """It can scale and doesn't know how far; nothing is scaled."""
+    await client.post("/api/v1/namespaces", {"metadata": {"name": "roll"}})
+    await client.apply("/apis/apps/v1/namespaces/roll/deployments/good", load("rollout-deployment-ok")["steps"][0]["request"]["body"])
+    make, show = load("hpa")["steps"]
+    answer = await client.send("PATCH", make["request"]["path"], make["request"]["body"], kind=APPLY, **make["request"]["params"])
+    assert answer.status == make["response"]["status"]
+    want = show["response"]["body"]
+
+    def told(body: Any) -> Any:
+        status = body.get("status") or {}
+        conditions = [(item["type"], item["status"], item["reason"], item["message"]) for item in status.get("conditions") or ()]
+        return conditions, status.get("currentReplicas"), status.get("desiredReplicas"), status.get("currentMetrics")
+
+    got = await client.until(show["request"]["path"], lambda body: told(body) == told(want))
+    assert got["spec"] == want["spec"]
+
+
+async def test_an_eviction_against_its_budget_is_refused_as_recorded(client: Client) -> None:
+    """429 with the budget's numbers."""
+    await client.post("/api/v1/namespaces", {"metadata": {"name": "roll"}})
+    await client.apply("/apis/apps/v1/namespaces/roll/deployments/good", load("rollout-deployment-ok")["steps"][0]["request"]["body"])
+    await client.until("/apis/apps/v1/namespaces/roll/deployments/good", lambda body: body["status"].get("availableReplicas") == 3)
+    budget = load("pdb")["steps"][0]["request"]
+    body = {**budget["body"], "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "good"}}}}
+    await client.apply(budget["path"], body)
+    await client.until(budget["path"], lambda found: (found.get("status") or {}).get("currentHealthy") == 3)
+    name = (await client.get("/api/v1/namespaces/roll/pods"))["items"][0]["metadata"]["name"]
+    step = load("eviction")["steps"][0]
+    answer = await client.post(f"/api/v1/namespaces/roll/pods/{name}/eviction", {**step["request"]["body"], "metadata": {"name": name}})
+
+    assert (answer.status, answer.body) == (step["response"]["status"], step["response"]["body"])
+
+
+async def test_admission_answers_as_recorded(client: Client) -> None:
+    """Quota, pod security, a policy, a webhook that isn't there, a limit range: in order, word by word."""
+    await client.until("/api/v1/namespaces/rec/configmaps", lambda body: len(body["items"]) == 2)
+    await client.post("/api/v1/namespaces/rec/configmaps", config_map("third"))  # the recorded quota was full from the start
+    async with aiohttp.ClientSession() as session:
+        replay = Replay(session, client.url, {"admin": client.token}, wording=True)
+        found = await replay.play("admission")
+
+    assert found == []
 
 
 async def test_leases_are_guarded_by_their_version(client: Client) -> None:
