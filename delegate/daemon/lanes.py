@@ -248,7 +248,7 @@ class Lanes:
             on_drain=lambda: self._in_main(self._cordon),
             on_revoke=lambda reason: self.keeper.end(RevokedError(f"the manager revoked this delegate: {reason}".rstrip(": "))),
             on_unknown_command=lambda kind: self._counters.count_unknown_command(),
-            on_contact=self._conditions.touch,
+            on_contact=self._hear_contact,
             on_death=self._metrics.record_part_death,
             on_part_failed=lambda error: self._in_main(self._hooks.on_part_failed, error.part, str(error)),
         )
@@ -257,6 +257,11 @@ class Lanes:
 
     def _in_main(self, call: Callable[..., object], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _hear_contact(self) -> None:
+        self._conditions.touch()
+        if self.poller.waits_for_contact:
+            self._in_main(self.poller.wake)
 
     def _condition(self) -> Condition:
         finished, _ = self._outbox.owed_attempts()

@@ -6,6 +6,7 @@ of the session keeper.
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -94,6 +95,7 @@ class ControlLane:
         self._to_acknowledge: dict[str, None] = {}
         self._seen_commands: dict[str, None] = {}
         self._told: dict[str, str] = {}
+        self._contact = asyncio.Event()
         self._stalled = False
         self._home: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._ended: Future[None] = Future()
@@ -207,6 +209,7 @@ class ControlLane:
 
         answer = await caller.call(routes.HEARTBEAT, build, HeartbeatAnswer, within_seconds=session.settings.lease_seconds / 3)
         self._faults.worked(routes.HEARTBEAT)
+        self._contact.set()
         self._hooks.on_contact()
         self._forget_acknowledged(acknowledged)
         self._take_decisions(answer.attempts, asked_at, answer.lease_seconds)
@@ -248,10 +251,17 @@ class ControlLane:
                     continue
                 wait = next(waits)
                 self._faults.failed(routes.COMMANDS, error, wait)
-                await asyncio.sleep(wait)
+                await self._wait_for_contact(wait)
             else:
                 self._faults.worked(routes.COMMANDS)
                 waits = backoff(0.5, 30.0)
+
+    async def _wait_for_contact(self, seconds: float) -> None:
+        """So long, or until a heartbeat was answered: then there is no reason to wait any longer."""
+        self._contact.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._contact.wait()
 
     async def _poll_commands(self, caller: Caller, session: Session) -> None:
         acknowledged = tuple(self._to_acknowledge)

@@ -67,9 +67,15 @@ class Poller(Generic[R]):
         self._stopping = asyncio.Event()
         self._blocked_by = ""
         self._asked = False
+        self._contact = asyncio.Event()
+        self.waits_for_contact = False
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def wake(self) -> None:
+        """The manager was reached another way: no reason to wait any longer before the next try."""
+        self._contact.set()
 
     async def run(self) -> None:
         while not self._stopping.is_set():
@@ -107,7 +113,7 @@ class Poller(Generic[R]):
                     continue
                 wait = next(waits)
                 self._faults.failed(routes.ACQUIRE, error, wait)
-                if await self._unless_given_up(reservation, _sleep(wait)):
+                if await self._unless_given_up(reservation, self._wait_for_contact(wait)):
                     continue
                 answer = None
             else:
@@ -160,16 +166,23 @@ class Poller(Generic[R]):
             log.warning("connection.poll_shortened", lane="work", cut_after_seconds=round(error.cut_after, 1), wait_seconds=round(limit, 1))
         return True
 
+    async def _wait_for_contact(self, seconds: float) -> bool:
+        self._contact.clear()
+        self.waits_for_contact = True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._contact.wait()
+        except TimeoutError:
+            return True
+        finally:
+            self.waits_for_contact = False
+        return True
+
     async def _unless_stopped(self, doing: Coroutine[Any, Any, Any]) -> Any:
         return await _first(doing, self._stopping)
 
     async def _unless_given_up(self, reservation: R, doing: Coroutine[Any, Any, Any]) -> Any:
         return await _first(doing, self._stopping, reservation.exhausted, unless=lambda: bool(self._blocked()))
-
-
-async def _sleep(seconds: float) -> bool:
-    await asyncio.sleep(seconds)
-    return True
 
 
 async def _first(doing: Coroutine[Any, Any, Any], *events: asyncio.Event, unless: Callable[[], bool] | None = None) -> Any:

@@ -172,3 +172,14 @@ async def test_answers_with_null_and_novelties_are_heard() -> None:
         await eventually(lambda: beats(link.manager) >= heard + 3)
 
         assert link.told.faults == []
+
+
+async def test_a_heartbeat_that_is_answered_brings_the_poll_for_commands_back() -> None:
+    """After an outage a cancel is heard at once again, and not when the longest of waits is over."""
+    async with linked(heartbeat_seconds=0.05) as link:
+        link.manager.on(routes.COMMANDS, *[problem(500, "internal")] * 9)
+        await eventually(lambda: len(link.manager.at(routes.COMMANDS)) > 9, within=20.0)
+
+        link.manager.command(id="c-1", kind="cancel", data={"attemptId": "a"})
+
+        await eventually(lambda: link.told.verdicts == [("a", "cancel")])

@@ -184,3 +184,19 @@ async def test_a_middlebox_that_cuts_quiet_polls_is_learned() -> None:
             assert state.asked[2]["waitSeconds"] < 1.1
             assert [each.attempt_id for each in state.submitted] == ["a"]
     assert len([entry for entry in logs if entry["event"] == "connection.poll_shortened" and entry["lane"] == "work"]) == 1
+
+
+async def test_contact_by_another_way_ends_the_wait_for_the_next_try() -> None:
+    """After an outage the first heartbeat that is answered brings the poll back, however long it would have waited."""
+    async with polling() as state:
+        state.link.manager.on(routes.ACQUIRE, *[problem(500, "internal")] * 9)
+
+        def is_back() -> bool:
+            if state.poller.waits_for_contact:
+                state.poller.wake()
+            return len(state.asked) > 9
+
+        await eventually(is_back, within=20.0)
+
+        state.link.manager.hand_out(task("a"))
+        await eventually(lambda: [each.attempt_id for each in state.submitted] == ["a"])
