@@ -18,6 +18,7 @@ from delegate.model.errors import (
     located,
     raise_all,
 )
+from delegate.model.removals import describe_removal
 from delegate.model.resources import GroupKind, Manifest, ResourceKey
 from delegate.model.schemas import check_custom_resource, definitions_by_kind
 
@@ -94,7 +95,8 @@ def _unknown(manifest: Manifest, unavailable_groups: Mapping[str, str]) -> Deleg
         UnknownKindError,
         manifest,
         f"neither the cluster nor a definition in the set knows {manifest.kind} of {manifest.api_version}",
-        hint="install its CustomResourceDefinition first, add it to the set, or correct apiVersion and kind",
+        hint=describe_removal(manifest.api_version, manifest.kind)
+        or "install its CustomResourceDefinition first, add it to the set, or correct apiVersion and kind",
     )
 
 

@@ -52,6 +52,9 @@ class Gated:
     def write(self, *objects: JsonObject) -> None:
         (self._source / "set.yaml").write_text("\n---\n".join(msgspec.json.encode(each).decode() for each in objects))
 
+    def write_text(self, text: str) -> None:
+        (self._source / "set.yaml").write_text(text)
+
     async def run(
         self, kind: str = "sync", environment: str = "prod", annotations: JsonObject | None = None, **options: object
     ) -> TaskResult:
@@ -97,6 +100,32 @@ async def test_a_mutable_tag_is_refused_in_production_before_anything_is_written
     with pytest.raises(NotFoundError):
         await cluster.client.get(CONFIG_MAPS, namespace, "settings")
     assert (await gated.run(environment="dev")).outcome is Outcome.SUCCEEDED
+
+
+async def test_a_denial_says_the_line_of_the_field(gated: Gated) -> None:
+    """Where the image was written, not where the object begins."""
+    gated.write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n"
+        "  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers:\n      - name: main\n        image: web:stable\n"
+    )
+
+    refused = await gated.run()
+
+    assert refused.error is not None
+    assert (refused.error.file, refused.error.line) == ("set.yaml", 11), refused
+
+
+async def test_a_version_that_is_gone_is_refused_with_what_replaces_it(gated: Gated) -> None:
+    """The cluster does not serve it; the advice is what to write."""
+    gated.write({"apiVersion": "batch/v1beta1", "kind": "CronJob", "metadata": {"name": "x"}, "spec": {}})
+    other = await gated.run()
+    gated.write({"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": {"name": "x"}, "spec": {}})
+    unknown = await gated.run()
+
+    for result, advice in ((other, "batch/v1"), (unknown, "networking.k8s.io/v1")):
+        assert result.outcome is Outcome.REFUSED, result
+        assert result.error is not None
+        assert f"write apiVersion: {advice}" in result.error.hint
 
 
 async def test_a_difference_is_shown_though_a_sync_would_be_refused(gated: Gated) -> None:

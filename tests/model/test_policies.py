@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from delegate.model.policies.judging import denial_of, judge
 from delegate.model.policies.rules import SHIPPED, PolicyFileError, PolicySet, read_policies
-from delegate.model.policies.versions import describe_removal
+from delegate.model.removals import describe_removal
 from delegate.model.policies.violations import Operation, PolicyAction, Setting, Subject, Violation
 from delegate.model.resources import JsonObject, Manifest, Origin, ResourceKey
 
@@ -248,6 +248,17 @@ def test_a_rule_compares_with_the_object_that_is_there() -> None:
     assert rules_of(judge(policies, [subject(workload(), old, Operation.UPDATE)], setting)) == ["no-shrinking"]
     assert judge(policies, [subject(workload())], setting) == ()
     assert rules_of(judge(policies, [gone], setting)) == ["keep"]
+
+
+def test_a_rule_sees_where_the_object_goes() -> None:
+    """Application, environment, destination and operation beside the objects."""
+    expression = (
+        "object.kind == 'Deployment' && oldObject == null && operation == 'CREATE' && application == 'shop'"
+        " && environment == 'prod' && destination.namespace == 'shop'"
+    )
+
+    assert found(workload(), policies=custom(expression=expression), environment="prod") == ()
+    assert rules_of(found(workload(), policies=custom(expression=expression))) == ["two-replicas"]
 
 
 @pytest.mark.parametrize("expression", ["object.spec.missing > 1", "object.spec.replicas", "object.spec.replicas > 'x'"])

@@ -15,6 +15,7 @@ from delegate.engine.clusters import errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.paths import group_version_path
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.model.removals import describe_removal
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 
 log = structlog.get_logger()
@@ -209,7 +210,8 @@ def _unknown(served: _Served, group_kind: GroupKind, version: str) -> errors.Clu
         )
     versions = [found.version for found in served.types.get(group_kind, ())]
     if versions:
-        hint = f"this cluster serves it in {', '.join(versions)}: change apiVersion"
+        removal = describe_removal(f"{group_kind.group}/{version}", group_kind.kind)
+        hint = f"this cluster serves it in {', '.join(versions)}: change apiVersion" + (f" ({removal})" if removal else "")
     else:
         names = {str(known): known for known in served.types}
         nearest = difflib.get_close_matches(str(group_kind), names, n=1, cutoff=0.8)

@@ -12,7 +12,7 @@ from delegate.foundation.errors import DelegateError
 from delegate.foundation.rule_files import RuleFile, fingerprint_of
 from delegate.model.policies.judging import denial_of, judge
 from delegate.model.policies.rules import PolicyFileError, PolicySet, read_policies
-from delegate.model.policies.violations import PolicyAction, Setting, Subject, Violation
+from delegate.model.policies.violations import Locate, PolicyAction, Setting, Subject, Violation
 
 log = structlog.get_logger(__name__)
 _NAMED_AT_MOST = 5
@@ -52,10 +52,10 @@ class Gate:
             self._fingerprint = fingerprint
             log.info("policies.loaded", file=str(self._path), rules=len(self._policies.rules))
 
-    async def judge(self, subjects: Sequence[Subject], setting: Setting) -> Verdict:
-        """What the policies say of planned writes."""
+    async def judge(self, subjects: Sequence[Subject], setting: Setting, locate: Locate | None = None) -> Verdict:
+        """What the policies say of planned writes. `locate` tells where a field was written."""
         # Some thousand objects and rules in CEL take some hundred milliseconds: not on the loop.
-        violations = await asyncio.to_thread(judge, self._policies, subjects, setting)
+        violations = await asyncio.to_thread(judge, self._policies, subjects, setting, locate)
         _record(violations, setting)
         return Verdict(
             tuple(denial_of(each) for each in violations if each.action is PolicyAction.DENY),

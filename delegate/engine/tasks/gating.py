@@ -12,7 +12,7 @@ from delegate.engine.tasks.concurrency import for_each
 from delegate.model.hooks import Hook
 from delegate.model.plan import PlannedChange
 from delegate.model.policies.exemptions import exemptions_of
-from delegate.model.policies.violations import Operation, Setting, Subject
+from delegate.model.policies.violations import Locate, Operation, Setting, Subject
 from delegate.model.resources import JsonObject
 from delegate.model.tasks import Task
 
@@ -20,8 +20,9 @@ from delegate.model.tasks import Task
 class PolicyCheck:
     """Asks a gate about one plan."""
 
-    def __init__(self, gate: Gate, client: ApiClient, discovery: Discovery, task: Task, namespace: str) -> None:
+    def __init__(self, gate: Gate, client: ApiClient, discovery: Discovery, task: Task, *, namespace: str, locate: Locate) -> None:
         self._gate = gate
+        self._locate = locate
         self._client = client
         self._discovery = discovery
         exempted = exemptions_of(task.annotations)
@@ -38,7 +39,7 @@ class PolicyCheck:
         subjects += [Subject(manifest.key, Operation.CREATE, manifest) for manifest in manifests.values()]
         if self._gate.reads_old_objects:
             subjects = await self._with_old(subjects, [*writes, *prunes])
-        return await self._gate.judge(subjects, self._setting)
+        return await self._gate.judge(subjects, self._setting, self._locate)
 
     async def _with_old(self, subjects: list[Subject], changes: Sequence[PlannedChange]) -> list[Subject]:
         live = [change for change in changes if change.uid]

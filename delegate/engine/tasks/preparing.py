@@ -120,7 +120,7 @@ class Preparation:
         with report.timed("plan"):
             cluster = await self._parts.clusters.open(self._task.destination)
             report.cluster = cluster.uid
-            return await self._judge(await self._look(cluster, rendered))
+            return await self._judge(await self._look(cluster, rendered), rendered)
 
     async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
@@ -152,9 +152,16 @@ class Preparation:
             self._context.check_namespace(prune.key.namespace, str(prune.key))
         return msgspec.structs.replace(ground, leftovers=leftovers)
 
-    async def _judge(self, ground: Ground) -> Ground:
+    async def _judge(self, ground: Ground, rendered: Rendered) -> Ground:
         desired, prunes = ground.desired, ground.leftovers.prunes if self._task.options.prune else ()
-        check = PolicyCheck(self._parts.policies, ground.client, ground.cluster.discovery, self._task, desired.namespace)
+        check = PolicyCheck(
+            self._parts.policies,
+            ground.client,
+            ground.cluster.discovery,
+            self._task,
+            namespace=desired.namespace,
+            locate=rendered.locate,
+        )
         verdict = await check.judge((finding.change for finding in ground.findings), prunes, desired.hooks)
         return msgspec.structs.replace(ground, verdict=verdict)
 

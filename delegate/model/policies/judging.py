@@ -12,7 +12,7 @@ from delegate.model.policies.placement import foreign_namespaces
 from delegate.model.policies.pods import host_namespaces, missing_probes, missing_resources
 from delegate.model.policies.rules import PolicySet, Rule, ShippedRule, fits, matches
 from delegate.model.policies.secrets import plaintext_credentials, plaintext_secrets
-from delegate.model.policies.violations import Flaw, Operation, PolicyAction, Setting, Subject, Violation
+from delegate.model.policies.violations import Flaw, Locate, Operation, PolicyAction, Setting, Subject, Violation
 from delegate.model.resources import JsonObject
 
 _CHECKS: Mapping[str, Callable[[JsonObject, Collection[str]], Iterator[Flaw]]] = {
@@ -33,8 +33,8 @@ class PolicyDeniedError(DelegateError):
     category: ClassVar[Category] = Category.POLICY
 
 
-def judge(policies: PolicySet, subjects: Iterable[Subject], setting: Setting) -> tuple[Violation, ...]:
-    """Every violation, in the order of the subjects, the shipped rules first.
+def judge(policies: PolicySet, subjects: Iterable[Subject], setting: Setting, locate: Locate | None = None) -> tuple[Violation, ...]:
+    """Every violation, in the order of the subjects, the shipped rules first; at the line of its field where `locate` tells it.
 
     Takes some milliseconds for a thousand objects with the shipped rules alone, some tenths of a second with rules in CEL.
     """
@@ -44,7 +44,7 @@ def judge(policies: PolicySet, subjects: Iterable[Subject], setting: Setting) ->
     found: list[Violation] = []
     for subject in subjects:
         for name, held in shipped.items():
-            found += [_violation(subject, setting, name, held, flaw) for flaw in _flaws(name, held, subject, setting)]
+            found += [_violation(subject, setting, name, held, flaw, locate=locate) for flaw in _flaws(name, held, subject, setting)]
         found += _by_rules(rules, subject, setting)
     return tuple(found)
 
@@ -68,20 +68,23 @@ def _flaws(name: str, rule: ShippedRule, subject: Subject, setting: Setting) -> 
     return _CHECKS[name](subject.manifest.body, rule.values)
 
 
-def _violation(subject: Subject, setting: Setting, name: str, rule: Rule | ShippedRule, flaw: Flaw) -> Violation:
+def _violation(
+    subject: Subject, setting: Setting, name: str, rule: Rule | ShippedRule, flaw: Flaw, *, locate: Locate | None = None
+) -> Violation:
     asked = name in setting.exempted
     exempt = asked and bool(rule.may_be_exempt) and fits(setting.application, rule.may_be_exempt)
     hint = flaw.hint
     if asked and not exempt:
         hint = "; ".join(part for part in (hint, "the rule does not let this Application exempt itself (mayBeExempt)") if part)
+    place = subject.place_of(flaw.path, locate)
     return Violation(
         rule=name,
         action=PolicyAction.AUDIT if exempt else rule.action,
         message=flaw.message,
         hint=hint,
         object=str(subject.key),
-        file=subject.origin.file,
-        line=subject.origin.line or None,
+        file=place.file,
+        line=place.line or None,
         exempt=exempt,
     )
 
@@ -143,7 +146,7 @@ def _variables(subject: Subject, setting: Setting, *, hidden: bool = False) -> d
         "operation": subject.operation.value,
         "application": setting.application,
         "environment": setting.environment,
-        "namespace": setting.namespace,
+        "destination": {"namespace": setting.namespace},
     }
 
 

@@ -29,7 +29,7 @@ from delegate.model.policies.images import MUTABLE_TAGS
 from delegate.model.policies.violations import Operation, PolicyAction
 from delegate.model.resources import JsonObject, ResourceKey
 
-VARIABLES = ("object", "oldObject", "operation", "application", "environment", "namespace")
+VARIABLES = ("object", "oldObject", "operation", "application", "environment", "destination")
 PRODUCTION = ("prod", "production")
 
 

@@ -1,10 +1,14 @@
 """What the rules are asked, and what they answer."""
 
 import enum
+from collections.abc import Callable
 
 import msgspec
 
 from delegate.model.resources import JsonObject, Manifest, Origin, ResourceKey
+
+Locate = Callable[[Manifest, str], Origin]
+"""Where a field of a manifest was written, by its path; `Rendered.locate` is one."""
 
 
 class PolicyAction(enum.StrEnum):
@@ -30,9 +34,11 @@ class Subject(msgspec.Struct, frozen=True):
     manifest: Manifest | None = None
     old: JsonObject | None = None
 
-    @property
-    def origin(self) -> Origin:
-        return self.manifest.origin if self.manifest else Origin()
+    def place_of(self, field: str, locate: Locate | None) -> Origin:
+        """Where a field such as `spec.replicas` was written; where the object was, if nobody knows better."""
+        if self.manifest is None:
+            return Origin()
+        return locate(self.manifest, field) if locate is not None and field else self.manifest.origin
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -53,7 +59,10 @@ class Flaw(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A rule that an object breaks, and what comes of it. `exempt`: it would count, but the Application is exempt from the rule."""
+    """A rule that an object breaks, and what comes of it. `exempt`: it would count, but the Application is exempt from the rule.
+
+    `line` is that of the field, where whoever asks knows it; else the object's.
+    """
 
     rule: str
     action: PolicyAction

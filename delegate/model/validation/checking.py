@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.expressions.functions.quantities import parse_quantity
 from delegate.model.errors import SchemaMismatchError, UnknownKindError, located
-from delegate.model.policies.versions import describe_removal
+from delegate.model.removals import describe_removal
 from delegate.model.resources import GroupKind, Manifest, Origin
 from delegate.model.schemas import check_custom_resource, definitions_by_kind
 from delegate.model.validation.definitions import Definitions, Schema, definitions
