@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 WORKERS ?= 2
 
-.PHONY: setup services demo test check bench clean
+.PHONY: setup services demo test check chaos bench clean
 
 setup: $(INSTALLED) $(TOOLS)/kubectl
 
@@ -44,6 +44,10 @@ check: setup
 
 test: check services
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
+
+# For as long as one likes, by a seed of one's own: make chaos SECONDS=3600 SEED=7
+chaos: setup services
+	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	$(BIN)/python -m benchmarks

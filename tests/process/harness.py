@@ -56,16 +56,21 @@ class Child:
         await self.process.wait()
 
 
+def clean_environment() -> dict[str, str]:
+    """Without what is meant for whoever runs the tests."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("DELEGATE_", "NOTIFY_", "WATCHDOG_"))}
+    return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
 @asynccontextmanager
 async def started(errors: Path, *arguments: str, **environment: str) -> AsyncIterator[Child]:
     """Python with these arguments; killed at the end if it still runs."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("DELEGATE_", "NOTIFY_", "WATCHDOG_"))}
     with errors.open("ab") as file:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
             cwd=ROOT,
-            env={**inherited, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **environment},
+            env={**clean_environment(), **environment},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=file,
