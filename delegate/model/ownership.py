@@ -2,7 +2,7 @@
 
 Four modes, for a whole object or for single fields of it:
 
-- *override* (how it is where nothing is said of an object of ours): what somebody else changed is set back.
+- *override*: what somebody else changed is set back, as it is where nothing is said; and what somebody else added is taken away.
 - *merge*: a field that another manager has changed is left to it; the rest is applied.
 - *create-only*: stated when the object is created, left alone from then on.
 - *ignore*: never stated.

@@ -1,13 +1,16 @@
-"""Taking an object over from client-side apply, once, when it is adopted.
+"""Taking an object over: from client-side apply, once, when it is adopted; from everybody, where it is to be ours alone.
 
 `kubectl apply` without `--server-side` records its fields under an Update entry of its own and in an annotation. Under
 server-side apply those fields would stay for ever when they leave the manifest, for that entry still owns them. So its
 fields are handed to our entry first (one patch of the managedFields, guarded by the resourceVersion); the apply that follows
 then removes what the manifest does not have, the annotation among it.
+
+Where an object's ownership is *override*, the fields of all other managers are taken the same way. Finalizers and owners stay
+with who set them: taking those away could lose what they guard. So does what the cluster's own components write.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from delegate.model.applied import FIELD_MANAGER
@@ -17,36 +20,56 @@ from delegate.model.results import Change
 
 CLIENT_SIDE_MANAGERS = frozenset({"kubectl-client-side-apply", "before-first-apply"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_COMPONENTS = frozenset(
+    {"cloud-controller-manager", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl-rollout"}
+)
+_KEPT_METADATA = frozenset({"f:finalizers", "f:ownerReferences"})
 _Fields = dict[str, Any]
 _ABSENT = object()
+Takes = Callable[[JsonObject], bool]
+"""Whether the fields of an entry of managedFields are taken over."""
 
 
-def is_client_side_applied(metadata: JsonObject) -> bool:
-    """Whether some client-side apply still owns fields of a live object."""
-    return any(map(_is_client_side, _entries(metadata)))
+def is_client_side(entry: JsonObject) -> bool:
+    """Whether an entry is that of some client-side apply."""
+    return entry.get("manager") in CLIENT_SIDE_MANAGERS and not entry.get("subresource")
 
 
-def handed_over(metadata: JsonObject, manager: str = FIELD_MANAGER) -> list[JsonObject]:
-    """The managedFields of a live object with the fields of client-side apply under our own entry."""
+def is_of_others(entry: JsonObject) -> bool:
+    """Whether an entry is that of anybody but us and the cluster's own components, and holds something that can be taken."""
+    if entry.get("subresource") or entry.get("manager") in _COMPONENTS or _is_ours(entry, FIELD_MANAGER):
+        return False
+    return bool(_taken(entry, is_of_others))
+
+
+def can_take_over(metadata: JsonObject, takes: Takes = is_client_side) -> bool:
+    """Whether a live object has fields that would be taken over."""
+    return any(map(takes, _entries(metadata)))
+
+
+def handed_over(metadata: JsonObject, takes: Takes = is_client_side, manager: str = FIELD_MANAGER) -> list[JsonObject]:
+    """The managedFields of a live object with the fields that are taken over under our own entry."""
     kept, fields, version = list[JsonObject](), _Fields(), ""
     for entry in _entries(metadata):
-        ours = entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
-        if ours or _is_client_side(entry):
-            fields = _union(fields, entry.get("fieldsV1") or {})
+        if _is_ours(entry, manager) or takes(entry):
+            taken = entry.get("fieldsV1") or {} if _is_ours(entry, manager) else _taken(entry, takes)
+            fields = _union(fields, taken)
             version = str(entry.get("apiVersion") or version)
+            rest = _difference(entry.get("fieldsV1") or {}, taken)
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
             kept.append(entry)
     taken = {"manager": manager, "operation": "Apply", "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": fields}
     return [taken, *kept]
 
 
-def removed_by_takeover(live: JsonObject, ours: JsonObject, *, secret: bool) -> tuple[Change, ...]:
-    """The leaves of a live object that only client-side apply owns and our apply (`ours`: its fieldsV1) does not state."""
+def removed_by_takeover(live: JsonObject, ours: JsonObject, *, secret: bool, takes: Takes = is_client_side) -> tuple[Change, ...]:
+    """The leaves of a live object that only those own who are taken over, and our apply (`ours`: its fieldsV1) does not state."""
     entries = _entries(live.get("metadata") or {})
     left, others = _Fields(), ours
     for entry in entries:
-        if _is_client_side(entry):
-            left = _union(left, entry.get("fieldsV1") or {})
+        if takes(entry):
+            left = _union(left, _taken(entry, takes))
         else:
             others = _union(others, entry.get("fieldsV1") or {})
     changes = []
@@ -62,8 +85,27 @@ def _entries(metadata: JsonObject) -> list[JsonObject]:
     return [entry for entry in metadata.get("managedFields") or () if isinstance(entry, dict)]
 
 
-def _is_client_side(entry: JsonObject) -> bool:
-    return entry.get("manager") in CLIENT_SIDE_MANAGERS and not entry.get("subresource")
+def _is_ours(entry: JsonObject, manager: str) -> bool:
+    return bool(entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"))
+
+
+def _taken(entry: JsonObject, takes: Takes) -> _Fields:
+    """What is taken of an entry: all that client-side apply has, of others what guards nothing."""
+    fields: _Fields = dict(entry.get("fieldsV1") or {})
+    if takes is is_client_side or is_client_side(entry):
+        return fields
+    metadata = {name: inner for name, inner in (fields.pop("f:metadata", None) or {}).items() if name not in _KEPT_METADATA}
+    return fields | ({"f:metadata": metadata} if metadata else {})
+
+
+def _difference(left: _Fields, right: _Fields) -> _Fields:
+    rest: _Fields = {}
+    for name, inner in left.items():
+        if name not in right:
+            rest[name] = inner
+        elif inner and (below := _difference(inner, right[name] or {})):
+            rest[name] = below
+    return rest
 
 
 def _union(left: _Fields, right: _Fields) -> _Fields:

@@ -19,6 +19,11 @@ class Treatment(msgspec.Struct, frozen=True):
         return bool(ownership.managers or ownership.expressions or any(mode in _SETTLED for mode, _ in ownership.paths))
 
     @property
+    def overrides(self) -> bool:
+        """Whether the object is to be ours alone."""
+        return self.ownership.mode is Mode.OVERRIDE
+
+    @property
     def merges(self) -> bool:
         return self.ownership.mode is Mode.MERGE or any(mode is Mode.MERGE for mode, _ in self.ownership.paths)
 

@@ -1,7 +1,7 @@
 """Taking objects over from client-side apply, held to what a real server recorded."""
 
 from delegate.model.resources import JsonObject
-from delegate.model.takeover import handed_over, is_client_side_applied, removed_by_takeover
+from delegate.model.takeover import can_take_over, handed_over, removed_by_takeover
 from tests.model.recordings import steps_of
 
 
@@ -24,8 +24,8 @@ def test_after_the_takeover_nothing_is_left_of_client_side_apply() -> None:
     """An object is taken over once."""
     live, _, after = recorded()
 
-    assert is_client_side_applied(live["metadata"])
-    assert not is_client_side_applied(after["metadata"])
+    assert can_take_over(live["metadata"])
+    assert not can_take_over(after["metadata"])
 
 
 def test_what_the_takeover_removes_is_named_with_its_value() -> None:

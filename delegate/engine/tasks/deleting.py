@@ -31,13 +31,11 @@ from delegate.model.errors import raise_all
 from delegate.model.hooks import Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
 from delegate.model.plan import Plan, PlannedChange, plan_hash
-from delegate.model.resources import GroupKind, ResourceKey
+from delegate.model.resources import ResourceKey
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import Deletion, Task, TaskKind
 from delegate.model.waves import order_for_prune
-
-_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -109,15 +107,6 @@ class DeletionRun:
         if self._task.options.delete is Deletion.ORPHAN:
             parting += [prune.key for prune in leftovers.prunes]
             leftovers = msgspec.structs.replace(leftovers, prunes=())
-        elif not confirmed_by:
-            # A definition takes every object of its kind along, also those of others.
-            kept = [prune.key for prune in leftovers.prunes if prune.key.group_kind == _DEFINITION]
-            notices = [
-                f"{key} stays, and all objects of its kind with it; sync with options {{confirm: true}} to delete it" for key in kept
-            ]
-            rest = tuple(prune for prune in leftovers.prunes if prune.key not in kept)
-            leftovers = msgspec.structs.replace(leftovers, prunes=rest, notices=(*leftovers.notices, *notices))
-            parting += kept
         return _Ending(client, cluster.discovery, stored, leftovers, tuple(parting), await self._hooks(client))
 
     async def _hooks(self, client: ApiClient) -> tuple[Hook, ...]:

@@ -23,7 +23,14 @@ from delegate.model.plan import PlannedChange, plan_change, plan_kept
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Action
 from delegate.model.sync_options import is_never_recreated, may_recreate
-from delegate.model.takeover import CLIENT_SIDE_MANAGERS, handed_over, is_client_side_applied, removed_by_takeover
+from delegate.model.takeover import (
+    CLIENT_SIDE_MANAGERS,
+    can_take_over,
+    handed_over,
+    is_client_side,
+    is_of_others,
+    removed_by_takeover,
+)
 from delegate.model.treatment import Treatment
 
 log = structlog.get_logger(__name__)
@@ -191,11 +198,12 @@ class _DryRun:
         entry = our_entry(answer["metadata"]) or {}
         change = plan_change(sent, live, answer, fields_hash(entry), stage=self._stage, wanted=self._wanted)
         notes = (*self._notes, *(f"{sent.key}: {field} is left to {manager}" for field, manager in self._left.items()))
-        if live is None or not is_client_side_applied(live["metadata"]):
+        takes = is_of_others if self._treatment.overrides else is_client_side
+        if live is None or not can_take_over(live["metadata"], takes):
             return Finding(change, taken_from=self._taken_from, force=self._force, notes=notes)
-        removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=sent.group_kind == _SECRET)
+        removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=sent.group_kind == _SECRET, takes=takes)
         change = msgspec.structs.replace(change, changes=(*change.changes, *removed), action=Action.CONFIGURED, writes=True)
-        hand_over = handed_over(live["metadata"])
+        hand_over = handed_over(live["metadata"], takes)
         return Finding(change, taken_from=self._taken_from, force=self._force, hand_over=hand_over, notes=notes)
 
     def _after_conflict(self, error: FieldManagerConflictError, sent: Manifest) -> Finding | None:

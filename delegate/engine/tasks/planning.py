@@ -4,7 +4,7 @@ Faults are collected, not raised one by one: a plan shows everything that is wro
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
@@ -24,9 +24,12 @@ from delegate.model.plan import plan_deferred, plan_failed, plan_kept, plan_unch
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Action, describe_error
 from delegate.model.schemas import served_types
+from delegate.model.takeover import can_take_over, is_of_others
 from delegate.model.waves import Stage
 
 _NAMESPACE = GroupKind("", "Namespace")
+_SECRET = GroupKind("", "Secret")
+_CONFIG_MAP = GroupKind("", "ConfigMap")
 
 Place = tuple[Stage, Manifest]
 """An object of the set and the stage that it is written in."""
@@ -139,8 +142,11 @@ class Planner:
         if metadata is not None:
             await self._refuse_foreign(key, metadata)
             state = mark_state(metadata, wanted)
-            if state is MarkState.SYNCED:
-                return Finding(plan_unchanged(manifest, metadata, stage=stage.name, wanted=wanted))
+            shared = treatment.overrides and can_take_over(metadata, is_of_others)
+            if state is MarkState.SYNCED and not shared:
+                return Finding(
+                    plan_unchanged(manifest, metadata, stage=stage.name, wanted=wanted), notes=tuple(_added_by_others(manifest, metadata))
+                )
             if state is MarkState.TERMINATING:
                 await await_gone(self._client, resource_type, key)
         ours = metadata is not None
@@ -264,3 +270,17 @@ class Planner:
                 return f"the Application {application!r}", False
             return f"the ApplySet of ConfigMap {metadata['namespace']}/{metadata['name']}", False
         return f"the ApplySet {applyset}, whose record is gone", True
+
+
+def _added_by_others(manifest: Manifest, metadata: JsonObject) -> Iterator[str]:
+    """Keys that somebody put beside ours, in the kinds that are nothing but keys: no drift of what we state, and worth a word."""
+    if manifest.group_kind not in (_SECRET, _CONFIG_MAP):
+        return
+    for entry in metadata.get("managedFields") or ():
+        if is_of_others(entry):
+            fields = entry.get("fieldsV1") or {}
+            names = {name[2:] for part in ("f:data", "f:binaryData") for name in fields.get(part) or () if name.startswith("f:")}
+            added = sorted(names - {*(manifest.body.get("data") or ()), *(manifest.body.get("binaryData") or ())})
+            if added:
+                hint = "annotate it with delegate.gitops/ownership: override to have them taken away"
+                yield f"{manifest.key}: {entry.get('manager')} added {', '.join(added)}; {hint}"

@@ -17,12 +17,15 @@ from delegate.foundation.errors import DelegateError
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.inventory import InventoryEntry
 from delegate.model.plan import PlannedChange, plan_prune
-from delegate.model.resources import JsonObject, ResourceKey, ResourceType
+from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
+from delegate.model.schemas import served_types
 from delegate.model.sync_options import Consent, Propagation, SyncOptionSet, options_of
 from delegate.model.waves import order_for_prune
 
 log = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.2
+_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+_CONFIRM_HINT = "sync once with options {confirm: true} to delete them all"
 
 
 class Leftovers(msgspec.Struct, frozen=True):
@@ -81,6 +84,8 @@ async def find_leftovers(
             continue
         own, _ = options_of(metadata, removal.options)
         to_keep = removal.reason_to_keep(own)
+        if not to_keep and key.group_kind == _DEFINITION and not removal.confirmed:
+            to_keep = await _reason_to_keep_definition(client, types[key], key, applyset)
         if to_keep:
             kept.append(key)
             notices.append(f"{key} is no longer wanted and is kept: {to_keep}")
@@ -89,6 +94,23 @@ async def find_leftovers(
             propagations[key] = own.propagation
     ordered = tuple(prunes[key] for stage in order_for_prune(prunes, waves) for key in stage.keys)
     return Leftovers(ordered, tuple(gone), tuple(notices), types, propagations, tuple(kept))
+
+
+async def _reason_to_keep_definition(client: ApiClient, definitions: ResourceType, key: ResourceKey, applyset: str) -> str:
+    """A definition takes every object of its kind along, also those of others: they are looked for."""
+    try:
+        served = served_types(Manifest(await client.get(definitions, "", key.name)))
+        for kind in served[:1]:
+            others = await client.list(kind, "", labels=f"{PART_OF_LABEL}!={applyset}", metadata_only=True)
+            if others.items:
+                first = others.items[0]["metadata"]
+                place = "/".join(part for part in (first.get("namespace"), first["name"]) if part)
+                return f"{len(others.items)} objects of its kind are not ours, {place} among them; {_CONFIRM_HINT}"
+    except NotFoundError:
+        return ""
+    except DelegateError as error:
+        return f"it can't be told whether others have objects of its kind: {error.message}; {_CONFIRM_HINT}"
+    return ""
 
 
 async def _unlabelled(client: ApiClient, resource_type: ResourceType, key: ResourceKey) -> JsonObject | None:
