@@ -179,6 +179,7 @@ class Lanes:
             ("rotator", self._certificates.run),
             ("authorities", self._certificates.follow_files),
             ("tokens", self._tokens.run),
+            ("doubts", self._certificates.settle_doubts),
         )
 
     async def deliver_rest(self, until: float) -> None:
@@ -214,6 +215,7 @@ class Lanes:
                 signing_request=self._certificates.signing_request,
                 on_certificate=self._certificates.keep,
                 on_certificate_refused=self._certificates.rotator.refuse,
+                on_cut=self._certificates.doubt,
                 clusters=self._announcer.tell,
                 attempts=self._report_attempts,
                 on_token_used=self._note_token,
@@ -276,6 +278,7 @@ class Lanes:
             outbox_bytes=self._outbox.stored_bytes,
             loop_lag_seconds=self._conditions.lag_seconds,
             draining=bool(self._conditions.draining),
+            blocked=self._outbox.full_reason or self._mailroom.is_full(),
             certificate_expires_in_seconds=self._certificates.holder.expires_in_seconds(),
         )
 

@@ -18,7 +18,8 @@ class HeldAttempt(Message, frozen=True, kw_only=True):
 
 
 class HeartbeatRequest(Request, frozen=True, kw_only=True):
-    """`stalled`: the main loop has been stuck past its limit, so nothing here vouches for the attempts."""
+    """`stalled`: the main loop has been stuck past its limit, so nothing here vouches for the attempts. `blocked` says why no further task
+    is asked for, as a full disk; empty while they are."""
 
     epoch: int
     sequence: int
@@ -30,6 +31,7 @@ class HeartbeatRequest(Request, frozen=True, kw_only=True):
     loop_lag_seconds: float = 0.0
     stalled: bool = False
     draining: bool = False
+    blocked: str = ""
     certificate_expires_in_seconds: float | None = None
     acknowledged: tuple[str, ...] = ()
 

@@ -52,6 +52,7 @@ class Condition:
     outbox_bytes: int = 0
     loop_lag_seconds: float = 0.0
     draining: bool = False
+    blocked: str = ""
     certificate_expires_in_seconds: float | None = None
 
 
@@ -203,6 +204,7 @@ class ControlLane:
                 loop_lag_seconds=round(condition.loop_lag_seconds, 3),
                 stalled=stalled,
                 draining=condition.draining,
+                blocked=condition.blocked,
                 certificate_expires_in_seconds=condition.certificate_expires_in_seconds,
                 acknowledged=acknowledged,
             )

@@ -36,6 +36,9 @@ _COMMANDS = (
 )
 
 
+_LONGEST_WORDS = 500
+
+
 class Facts(msgspec.Struct, frozen=True, rename="camel"):
     """What a heartbeat says of the delegate itself, as it is kept for people to see."""
 
@@ -44,6 +47,7 @@ class Facts(msgspec.Struct, frozen=True, rename="camel"):
     loop_lag_seconds: float = 0.0
     certificate_expires_in_seconds: float | None = None
     attempts: int = 0
+    blocked: str = ""
 
 
 def beat(transaction: Transaction, delegate_id: str, request: HeartbeatRequest) -> tuple[tuple[LeaseDecision, ...], tuple[Command, ...]]:
@@ -61,6 +65,7 @@ def beat(transaction: Transaction, delegate_id: str, request: HeartbeatRequest) 
                 request.loop_lag_seconds,
                 request.certificate_expires_in_seconds,
                 len(request.attempts),
+                request.blocked[:_LONGEST_WORDS],
             )
         ).decode(),
         to_capacity=request.capacity,

@@ -412,6 +412,8 @@ def _ailments(row: Row, facts: Facts, *, connected: bool, ago: float | None, dup
         reasons.append(f"nothing was heard of it for {ago:g} s")
     if connected and row.stalled:
         reasons.append(f"its main loop is stuck (lag {facts.loop_lag_seconds:g} s)")
+    if connected and facts.blocked:
+        reasons.append(f"it takes no task: {facts.blocked}")
     if connected and facts.certificate_expires_in_seconds is not None and facts.certificate_expires_in_seconds <= 0:
         reasons.append("its certificate has expired")
     if duplicate:

@@ -164,6 +164,10 @@ async def test_a_full_spool_stops_the_taking_of_tasks(tmp_path: Path) -> None:
             assert reason.startswith(f"spool_full: the dead-letter spool {spool} holds ")
             assert "no bucket is set (DLQ_BUCKET)" in reason
             await eventually(lambda: running.daemon._lanes.poller._blocked_by == reason)
+            async with asyncio.timeout(20.0):
+                while not (told := (await operator.delegates())[0]["reasons"]):  # noqa: ASYNC110 - the next heartbeat tells it
+                    await asyncio.sleep(0.03)
+            assert told == [f"it takes no task: {reason}"[: len(told[0])]]
             waiting = await operator.submit("shop")
             await operator.until(waiting, lambda shown: shown["task"]["state"] == "queued")
             assert running.engine.began == []
