@@ -103,7 +103,6 @@ class _Bench:
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._kubectl = kubectl
-        self._real = bool(os.environ.get(KUBECONFIG))
         self._sizes = sizes
         self._source = directory / "source"
         self._file = self._source / _FILE
@@ -178,9 +177,7 @@ class _Bench:
 
     def _kubectl_command(self, namespace: str) -> tuple[str, ...]:
         where = ("--kubeconfig", str(self._kubeconfig), "--cache-dir", str(self._directory / "kubectl-cache"), "--namespace", namespace)
-        # The simulated cluster publishes no OpenAPI document for kubectl to look into before it lets the server validate.
-        unchecked = () if self._real else ("--validate=false",)
-        return (self._kubectl, *where, "apply", "--server-side", *unchecked, "--filename", str(self._file))
+        return (self._kubectl, *where, "apply", "--server-side", "--filename", str(self._file))
 
     async def _run(self, source: Path, namespace: str) -> tuple[TaskResult, float]:
         task = read_task(
