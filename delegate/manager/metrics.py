@@ -25,6 +25,9 @@ class ManagerMetrics:
         self._tasks = Gauge("delegate_manager_tasks", "Tasks that have not ended.", ("state",), registry=registry)
         self._delegates = Gauge("delegate_manager_delegates", "Delegates that are not revoked.", ("state",), registry=registry)
         self._expired = Counter("delegate_manager_leases_expired_total", "Attempts whose lease ran out.", registry=registry)
+        self._dead_letters = Gauge(
+            "delegate_manager_dead_letters", "Dead letters that nobody sent round or purged; counted up to 10,000.", registry=registry
+        )
         self._build = Gauge("delegate_manager_build_info", "Always 1; what runs, in labels.", ("version",), registry=registry)
         self._build.labels(version).set(1)
         for state in ("queued", "running"):
@@ -47,6 +50,9 @@ class ManagerMetrics:
         self._tasks.labels("running").set(running)
         self._delegates.labels("connected").set(connected)
         self._delegates.labels("disconnected").set(disconnected)
+
+    def set_dead_letters(self, count: int) -> None:
+        self._dead_letters.set(count)
 
     def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
         """A gauge `delegate_manager_<name>` that is read when it is scraped."""

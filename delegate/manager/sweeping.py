@@ -12,6 +12,7 @@ from delegate.manager.metrics import ManagerMetrics
 from delegate.manager.settings import Rhythm
 from delegate.manager.store import sweeping
 from delegate.manager.store.database import Database
+from delegate.manager.store.letters import count_open
 from delegate.manager.store.reading import find_unroutable
 from delegate.manager.store.retention import forget_old
 from delegate.manager.store.submissions import refuse_unroutable
@@ -73,6 +74,7 @@ class Sweeper:
         await self._refuse_unroutable()
         counts = await self._database.read(sweeping.count)
         self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
+        self._metrics.set_dead_letters(await self._database.read(count_open))
         await self._database.tidy()
         if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:
             self._tidied_at = time.monotonic()

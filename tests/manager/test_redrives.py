@@ -55,10 +55,12 @@ async def ended(operator: Operator, redrive: str, clock: FakeClock, step: float 
 
 
 async def test_each_letter_becomes_one_new_task_that_names_the_old_one(
-    operator: Operator, delegate: FakeDelegate, clock: FakeClock
+    manager: Manager, operator: Operator, delegate: FakeDelegate, clock: FakeClock
 ) -> None:
     """A second redrive moves nothing again; audit and history tell who, which filter, and where each came from."""
     tasks = await dead_tasks(operator, delegate, 3)
+    await manager.sweep()
+    assert b"delegate_manager_dead_letters 3.0" in manager.metrics.expose()[0]
     dry = await operator.call("POST", REDRIVES, {"dryRun": True})
     assert (dry["state"], dry["total"], dry["moved"]) == ("dry_run", 3, 3)
 
