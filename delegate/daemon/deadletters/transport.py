@@ -16,6 +16,8 @@ import aiohttp
 from aiobotocore.config import AioConfig
 from aiobotocore.httpsession import AIOHTTPSession
 
+from delegate.foundation.proxying import way_through
+
 _KEEP_ALIVE_SECONDS = 15
 _DNS_SECONDS = 30
 
@@ -28,10 +30,12 @@ class _Proxies:
         self.settings: dict[str, str] = {}
 
     def proxy_url_for(self, url: str) -> str | None:
-        return self._proxy_for(url)
+        proxy = self._proxy_for(url)
+        way = way_through(proxy, url)
+        return way.address if way.connect_headers is not None else proxy
 
     def proxy_headers_for(self, url: str) -> dict[str, str]:
-        return {}
+        return dict(way_through(self._proxy_for(url), url).connect_headers or {})
 
 
 class _Config(AioConfig):  # type: ignore[misc]  # aiobotocore has no types

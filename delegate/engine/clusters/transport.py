@@ -22,6 +22,7 @@ from delegate.engine.clusters.credentials import Credentials, CredentialSource, 
 from delegate.engine.clusters.metering import Effect
 from delegate.engine.clusters.retrying import parse_retry_after
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
+from delegate.foundation.proxying import way_through
 from delegate.model.resources import JsonObject
 
 log = structlog.get_logger()
@@ -183,13 +184,15 @@ class Transport:
         if call.etag:
             headers["If-None-Match"] = call.etag
         proxy = credentials.proxy.reveal() if credentials.proxy is not None else self._proxy_for(url) if self._proxy_for else None
+        way = way_through(proxy, url)
         return await link.session.request(
             call.method,
             url,
             params=call.params,
             data=io.BytesIO(call.body) if call.body is not None else None,  # sent piece by piece, however large
-            headers=headers,
-            proxy=proxy,
+            headers=headers | way.headers,
+            proxy=way.address,
+            proxy_headers=way.connect_headers,
             server_hostname=credentials.server_name or None,
             allow_redirects=False,
         )

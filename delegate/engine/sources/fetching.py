@@ -21,6 +21,7 @@ from delegate.engine.sources.errors import (
     UnexpectedAnswerError,
 )
 from delegate.engine.sources.keyfiles import private_file
+from delegate.foundation.proxying import way_through
 from delegate.foundation.redaction import redact
 from delegate.foundation.secrets import Secret, SecretUrl, hide_credentials
 from delegate.foundation.settings.proxies import ProxyRules
@@ -127,8 +128,12 @@ async def _send(session: "aiohttp.ClientSession", request: _Request, limit: int)
 
     method, url, headers, body, proxy = request
     host, shown = _host(url), _shown(url)
+    way = way_through(proxy, url)
+    headers = {**headers, **way.headers}
     try:
-        async with session.request(method, url, headers=headers, data=body, proxy=proxy, allow_redirects=False) as response:
+        async with session.request(
+            method, url, headers=headers, data=body, proxy=way.address, proxy_headers=way.connect_headers, allow_redirects=False
+        ) as response:
             content = bytearray()
             async for piece in response.content.iter_chunked(_CHUNK_BYTES):
                 content += piece
