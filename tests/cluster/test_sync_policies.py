@@ -222,6 +222,28 @@ async def test_an_application_is_exempt_only_where_the_policy_allows(gated: Gate
     assert any("exempt from policy mutable-tags" in notice for notice in allowed.notices), allowed.notices
 
 
+async def test_the_end_of_an_application_is_judged_too(gated: Gated, cluster: Cluster, namespace: str) -> None:
+    """A rule about deletions holds for all of them at once; a diff of the end says that it would be refused."""
+    gated.write(settings_map())
+    assert (await gated.run()).outcome is Outcome.SUCCEEDED
+    gated.policies.write_text(
+        "rules: [{name: keep, match: {kinds: [ConfigMap], operations: [DELETE]}, expression: 'false', message: kept by hand}]\n"
+    )
+
+    shown = await gated.run("diff", delete="cascade")
+    refused = await gated.run(delete="cascade")
+    gated.policies.write_text("")
+    ended = await gated.run(delete="cascade")
+
+    assert any("kept by hand" in notice and "would be refused" in notice for notice in shown.notices), shown.notices
+    assert refused.outcome is Outcome.REFUSED, refused
+    assert refused.error is not None
+    assert "kept by hand" in refused.error.message
+    assert ended.outcome is Outcome.SUCCEEDED, ended
+    with pytest.raises(NotFoundError):
+        await cluster.client.get(CONFIG_MAPS, namespace, "settings")
+
+
 async def test_hooks_are_judged_with_the_objects(gated: Gated) -> None:
     """A hook's image runs in the cluster as any other."""
     hook = {

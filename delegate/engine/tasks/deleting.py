@@ -21,12 +21,13 @@ from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.errors import PlanMismatchError
+from delegate.engine.tasks.gating import PolicyCheck
 from delegate.engine.tasks.hooking import HookRunner
 from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.pruning import Leftovers, Pruner, Removal, find_leftovers
 from delegate.engine.tasks.releasing import let_go
 from delegate.engine.tasks.reports import Report
-from delegate.foundation.errors import DelegateError
+from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import raise_all
 from delegate.model.hooks import Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
@@ -36,6 +37,8 @@ from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_err
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import Deletion, Task, TaskKind
 from delegate.model.waves import order_for_prune
+
+_REFUSING = (Category.INPUT, Category.POLICY)
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -82,12 +85,25 @@ class DeletionRun:
                 f"the plan {self._report.plan_hash} is not the approved one, {approved}",
                 hint="look at what would go again and approve the new plan",
             )
+        await self._judge(ending, plan)
         if self._task.kind is TaskKind.DIFF or self._task.options.dry_run:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return
         await self._end(ending)
 
+    async def _judge(self, ending: _Ending, plan: Plan) -> None:
+        """Raises what policies deny of it; a difference is shown all the same, with a notice."""
+        check = PolicyCheck(self._parts.policies, ending.client, ending.discovery, self._task, namespace=self._namespace)
+        verdict = await check.judge((), plan.prunes, ending.hooks)
+        self._report.notice(verdict.warnings)
+        if self._task.kind is TaskKind.DIFF:
+            self._report.notice(f"{error}; the deletion would be refused" for error in verdict.denials)
+        else:
+            raise_all(verdict.denials)
+
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
+        if error is not None and outcome is Outcome.FAILED and not self._report.began_writing and error.category in _REFUSING:
+            outcome = Outcome.REFUSED
         message = message or (error.message if error else self._message)
         if outcome is not None and self._report.began_writing:
             undone = self._report.skip_undone()

@@ -20,7 +20,9 @@ from delegate.model.tasks import Task
 class PolicyCheck:
     """Asks a gate about one plan."""
 
-    def __init__(self, gate: Gate, client: ApiClient, discovery: Discovery, task: Task, *, namespace: str, locate: Locate) -> None:
+    def __init__(
+        self, gate: Gate, client: ApiClient, discovery: Discovery, task: Task, *, namespace: str, locate: Locate | None = None
+    ) -> None:
         self._gate = gate
         self._locate = locate
         self._client = client
