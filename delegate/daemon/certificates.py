@@ -14,7 +14,14 @@ import structlog
 
 from delegate.daemon.connection.contexts import Contexts
 from delegate.daemon.connection.enrolling import EnrolmentRefusedError
-from delegate.daemon.connection.errors import CertificateRefusedError, InvalidError, RevokedError, TransportError, UntrustedError
+from delegate.daemon.connection.errors import (
+    CertificateRefusedError,
+    CertificateRejectedError,
+    InvalidError,
+    RevokedError,
+    TransportError,
+    UntrustedError,
+)
 from delegate.daemon.connection.pinging import fetch_authorities, ping
 from delegate.daemon.connection.sessions import SessionKeeper
 from delegate.daemon.connection.skew import ClockSkew
@@ -39,6 +46,7 @@ FEATURE = "certificates"
 _TRIAL_SECONDS = 10.0
 _FILES_SECONDS = 5.0
 _REPLACED_WITHIN_SECONDS = 5.0
+_DOUBT_SECONDS, _TRIALS = 2.0, 3
 
 
 class Certificates:
@@ -53,6 +61,7 @@ class Certificates:
         self._prepared: dict[int, ssl.SSLContext | None] = {}
         self._pinned = False
         self._unsettled_at: float | None = None
+        self._doubted = False
         self.skew = ClockSkew(clock)
         self._contexts = Contexts(
             encrypted=link.url.startswith("https:"),
@@ -132,6 +141,44 @@ class Certificates:
 
     async def run(self) -> None:
         await self.rotator.run()
+
+    def doubt(self) -> None:
+        """A connection was cut. For any thread."""
+        self._doubted = True
+
+    async def settle_doubts(self) -> None:
+        """Finds out whether connections are cut over the certificate.
+
+        One that an unknown authority signed is refused after the handshake, and the reason often gets lost with the connection.
+        """
+        while True:
+            await asyncio.sleep(_DOUBT_SECONDS)
+            current = self.holder.current
+            if not self._doubted or current is None or not self._contexts.encrypted or not self.holder.is_good:
+                continue
+            self._doubted = False
+            words = await self._find_rejection(current)
+            if words and self.holder.current is current:
+                self.rotator.refuse(words)
+
+    async def _find_rejection(self, current: Generation) -> str:
+        """What speaks against the certificate; empty where the manager answers with it, or does not answer without it either."""
+        for _ in range(_TRIALS):
+            try:
+                await ping(self.endpoint, self._contexts.current, _TRIAL_SECONDS)
+            except CertificateRejectedError as error:
+                return str(error)
+            except TransportError:
+                continue
+            return ""
+        try:
+            bare = await asyncio.to_thread(self._contexts.make, None, current.material.authorities.to_pem())
+            await ping(self.endpoint, bare, _TRIAL_SECONDS)
+        except (TransportError, AuthoritiesError):
+            return ""
+        return (
+            "the manager answers without the certificate, and ends every connection with it; it may not know the authority that signed it"
+        )
 
     async def follow_files(self) -> None:
         """Believes what the files of authorities say also when they change."""

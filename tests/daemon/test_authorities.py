@@ -1,9 +1,10 @@
 """Whom a delegate believes to be its manager: bundles as they are found, and as they change while it runs (case 29)."""
 
 import datetime as dt
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -15,8 +16,9 @@ from delegate.daemon.connection.trust import AuthoritiesError
 from delegate.manager.service import Manager
 from delegate.protocol.pki.issuing import make_authority
 from tests.daemon.harness import QUICK_RHYTHM, Operator, TestEngine, running_daemon, settings_for
-from tests.daemon.secured import faults
+from tests.daemon.secured import faults, rotations
 from tests.daemon.waiting import eventually
+from tests.manager.accounts import SigningKey, registration
 
 EXPIRED = make_authority("long gone", begins=dt.datetime(2001, 1, 1, tzinfo=dt.UTC), ends=dt.datetime(2011, 1, 1, tzinfo=dt.UTC))
 
@@ -24,8 +26,9 @@ EXPIRED = make_authority("long gone", begins=dt.datetime(2001, 1, 1, tzinfo=dt.U
 class PrivateManager:
     """A manager whose own certificate somebody else signs, and renews behind it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, port: int = 0) -> None:
         self.directory = directory
+        self.listen = f"127.0.0.1:{port}"
         self.files = directory / "server.pem", directory / "server.key"
 
     def sign(self, authority: trustme.CA) -> None:
@@ -39,7 +42,7 @@ class PrivateManager:
         context = ssl.create_default_context()
         for each in authorities:
             each.configure_trust(context)
-        async with Manager(state_dir=self.directory / "manager", rhythm=QUICK_RHYTHM, tls_files=self.files) as manager:
+        async with Manager(state_dir=self.directory / "manager", rhythm=QUICK_RHYTHM, tls_files=self.files, listen=self.listen) as manager:
             headers = {"Authorization": f"Bearer {manager.admin_token}"}
             async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=context)) as session:
                 yield Operator(manager, session)
@@ -127,3 +130,29 @@ async def test_an_authority_is_replaced_by_the_next_one_behind_the_delegate(tmp_
             await rotator.rotate()
             assert (await operator.finished(await operator.submit("shop")))["task"]["outcome"] == "succeeded"
             assert faults(running.daemon) == 0
+
+
+async def test_a_manager_that_lost_its_database_gets_its_delegates_back(tmp_path: Path) -> None:
+    """It knows neither the delegate nor the authority that signed its certificate; by its service account the delegate enrols again."""
+    cluster, authority = SigningKey(), trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    account = tmp_path / "account-token"
+    account.write_text(cluster.token())
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    variables = {"DELEGATE_SERVICE_ACCOUNT_TOKEN_FILE": str(account), "DELEGATE_MANAGER_CA_FILE": str(tmp_path / "ca.pem")}
+    settings = settings_for(f"https://127.0.0.1:{port}", "", tmp_path / "state", **variables)
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    async with AsyncExitStack() as exits:
+        async with PrivateManager(tmp_path / "first", port).running(authority) as operator:
+            await operator.ask("PUT", "/clusters/prod/keys", registration(cluster))
+            running = await exits.enter_async_context(running_daemon(settings, TestEngine()))
+            await running.registered()
+            assert (await operator.finished(await operator.submit("shop")))["task"]["outcome"] == "succeeded"
+        async with PrivateManager(tmp_path / "second", port).running(authority) as operator:
+            await operator.ask("PUT", "/clusters/prod/keys", registration(cluster))
+            await eventually(lambda: rotations(running.daemon, "enrolled") == 2, within=40.0)
+            assert (await operator.finished(await operator.submit("shop"), within=40.0))["task"]["outcome"] == "succeeded"
+            await eventually(lambda: running.daemon.conditions.report().unready == (), within=40.0)
+            await running.stop()

@@ -114,6 +114,7 @@ class SessionHooks:
     certificate and its life with each enrolment (empty: for none); `on_certificate` is given chain and authorities before anything else
     is called, and may raise DelegateError. `on_token_used` hears of the token that an enrolment went by, just before `on_enrolled`;
     `has_another_token` says whether there is another one by now, so that a delegate that was revoked may ask once more when it starts.
+    `on_cut` hears of every connection that was cut, in whichever thread: a certificate that is refused in the handshake may look like that.
     """
 
     bootstrap_token: Callable[[], Secret]
@@ -131,6 +132,7 @@ class SessionHooks:
     on_certificate_refused: Callable[[str], None] = lambda words: None
     on_token_used: Callable[[Secret], None] = lambda token: None
     has_another_token: Callable[[], bool] = lambda: False
+    on_cut: Callable[[], None] = lambda: None
 
 
 class SessionKeeper:
@@ -212,6 +214,11 @@ class SessionKeeper:
     def hear_refused(self, error: CertificateRefusedError | CertificateRejectedError) -> None:
         """Somebody was told that the certificate is not accepted. For any thread."""
         self._hooks.on_certificate_refused(str(error))
+
+    def hear_cut(self, error: TransportError) -> None:
+        """A call got no answer. For any thread."""
+        if error.cut_after is not None:
+            self._hooks.on_cut()
 
     async def say_bye(self, reason: str, within_seconds: float) -> None:
         """Leaves cleanly; a manager that does not hear it finds out by itself."""
@@ -456,6 +463,9 @@ class SessionKeeper:
             if self._transport.context is shown:
                 self.hear_refused(error)
             raise
+        except TransportError as error:
+            self.hear_cut(error)
+            raise
 
 
 class Caller:
@@ -491,7 +501,8 @@ class Caller:
                 await self._transport.until_settled()
                 if self._transport.context is shown:
                     raise
-            except TransportError:  # a refused handshake may look like a cut
+            except TransportError as error:
+                self._keeper.hear_cut(error)
                 await self._transport.until_settled()
                 if self._transport.context is shown:
                     raise
