@@ -319,6 +319,13 @@ CASES: dict[str, tuple[JsonObject, HealthStatus, str]] = {
         DEGRADED,
         "Degraded",
     ),
+    "snapshot taken": (resource("snapshot.storage.k8s.io/v1", "VolumeSnapshot", {"readyToUse": True}), HEALTHY, ""),
+    "snapshot being taken": (resource("snapshot.storage.k8s.io/v1", "VolumeSnapshot", {"readyToUse": False}), PROGRESSING, "Progressing"),
+    "snapshot failed": (
+        resource("snapshot.storage.k8s.io/v1", "VolumeSnapshot", {"readyToUse": False, "error": {"message": "no class"}}),
+        DEGRADED,
+        "Degraded",
+    ),
     "bucket in the cloud": (
         resource(
             "s3.aws.upbound.io/v1beta1",
