@@ -46,3 +46,11 @@ def test_the_wait_only_ever_shrinks_below_what_was_cut(ages: list[float]) -> Non
 
     assert all(lesson < age for lesson, age in lessons)
     assert [lesson for lesson, _ in lessons] == sorted((lesson for lesson, _ in lessons), reverse=True)
+
+
+def test_what_comes_after_the_answer_was_due_is_no_idle_cut() -> None:
+    """A proxy whose manager is away answers 504 after its own time, however short the poll: that is a fault."""
+    cuts = IdleCuts()
+
+    assert cuts.is_idle_cut(3.0, 45.0)
+    assert not cuts.is_idle_cut(3.0, 2.25)

@@ -420,3 +420,52 @@ async def test_answers_of_a_newer_manager_are_read(manager: ScriptedManager, tra
 
     assert [(each.attempt_id, each.verdict, each.message) for each in first.results] == [("a", "a_new_word", "")]
     assert third.server_time == ""
+
+
+async def test_an_answer_that_trickles_is_given_up(manager: ScriptedManager) -> None:
+    """A byte now and then is no progress: such an answer ends like one that is silent."""
+
+    async def drip(request: web.Request, body: Json) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for character in b'{"requestId": "r-1", "results": []}':
+            await response.write(bytes([character]))
+            await asyncio.sleep(0.8)
+        return response
+
+    manager.on(routes.RESULTS, drip)
+    transport = Transport(Endpoint(join=lambda path: manager.url + path), limits=Limits(connect=5.0, stall=1.5))
+
+    with pytest.raises(TransportError, match="all but stopped") as caught:
+        await transport.call(routes.RESULTS, request(), ResultsAnswer, token=Secret("x"), within_seconds=20)
+
+    assert caught.value.code == "connection.silent"
+    await transport.close()
+
+
+async def test_connections_are_not_kept_for_ever(manager: ScriptedManager) -> None:
+    """Case 30: a kept connection that is too old is replaced between two calls, without a fault."""
+    closing = ClosingServer()
+    server = await asyncio.start_server(closing.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    transport = Transport(Endpoint(join=lambda path: f"http://127.0.0.1:{port}{path}"), limits=Limits(connect=5.0, stall=5.0, age=0.0))
+
+    await call(transport)
+    await call(transport)
+
+    assert closing.connections == 2
+    assert len(closing.requests) == 2, "the first connection was not asked again"
+    await transport.close()
+    server.close()
+
+
+async def test_a_proxy_that_wants_credentials_for_plain_http_says_where_to_write_them(manager: ScriptedManager) -> None:
+    """Without CONNECT the proxy's 407 is the answer."""
+    manager.on(routes.RESULTS, raw(407, b"<h1>Who are you?</h1>", Content_Type="text/html"))
+    transport = Transport(Endpoint(join=lambda path: f"http://manager.invalid{path}", proxy=lambda url: manager.url), limits=QUICK)
+
+    with pytest.raises(TransportError, match="407") as caught:
+        await call(transport)
+
+    assert "HTTP_PROXY" in caught.value.hint
+    await transport.close()
