@@ -96,6 +96,18 @@ async def test_a_second_redrive_is_refused_with_the_id_of_the_first(operator: Op
     assert [each["id"] for each in (await operator.call("GET", REDRIVES))["items"]].count(second["id"]) == 1
 
 
+async def test_of_two_that_begin_at_once_one_is_refused(operator: Operator, delegate: FakeDelegate) -> None:
+    """And a letter that is told twice at once is one letter."""
+    (task,) = await dead_tasks(operator, delegate, 1)
+    added = await asyncio.gather(*(delegate.letters(make_notice(task, "twice")) for _ in range(6)))
+    assert sum(added) == 1
+
+    begun = await asyncio.gather(*(operator.call("POST", REDRIVES, {"rate": 0.01}) for _ in range(6)), return_exceptions=True)
+
+    refused = [each for each in begun if isinstance(each, RefusedCallError)]
+    assert [each.problem.status for each in refused] == [409] * 5
+
+
 async def test_the_rate_is_held(operator: Operator, delegate: FakeDelegate, clock: FakeClock) -> None:
     """At two a second, so many are moved as half seconds have gone by; what was not used is not made up for."""
     await dead_tasks(operator, delegate, 6)

@@ -14,7 +14,6 @@ from delegate.protocol.blobs import LARGEST_PIECE_BYTES, BlobPieceRequest
 
 _PAGE = 50
 _BLOB = sa.select(blobs).where(blobs.c.attempt_id == sa.bindparam("attempt"))
-_HOLD = _BLOB.with_for_update()
 _WHOLE = sa.select(blobs).where(blobs.c.sha256 == sa.bindparam("sha256"), blobs.c.complete).order_by(blobs.c.attempt_id).limit(1)
 _STORED_BYTES = sa.select(sa.func.coalesce(sa.func.sum(blobs.c.received), 0))
 _INSERT = sa.insert(blobs)
@@ -55,7 +54,8 @@ def receive_piece(transaction: Transaction, piece: BlobPieceRequest) -> Received
         raise TooLargeError(f"a result of {piece.size} bytes is over the limit of {limits.blob_bytes}")
     if len(piece.data) > LARGEST_PIECE_BYTES or not 0 <= piece.offset <= piece.offset + len(piece.data) <= piece.size:
         raise InvalidError(f"no piece of {piece.size} bytes: {len(piece.data)} at {piece.offset}")
-    row = transaction.row(_HOLD, attempt=piece.attempt_id)
+    transaction.hold_keys([f"blob/{piece.attempt_id}"])
+    row = transaction.row(_BLOB, attempt=piece.attempt_id)
     if row is not None and (row.sha256, row.size) != (piece.sha256, piece.size):
         if row.complete:
             raise ConflictError("this attempt has sent another result")

@@ -78,6 +78,7 @@ class LetterQuery(LetterSelection, frozen=True, kw_only=True, rename="camel"):
 def index_letters(transaction: Transaction, delegate_id: str, epoch: int, notices: Sequence[LetterNotice]) -> int:
     """Takes note of letters that a delegate keeps; told again, it learns where they are stored. How many were new."""
     check_session(transaction, delegate_id, epoch)
+    transaction.hold_keys([f"letters/{delegate_id}"])  # a call that is repeated while the first is under way adds nothing
     by_id = {notice.id: notice for notice in notices if notice.id}
     known = {row.id: row.delegate_id for row in transaction.rows(_KNOWN, ids=list(by_id))} if by_id else {}
     transaction.execute_many(

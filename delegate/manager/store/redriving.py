@@ -86,6 +86,7 @@ def try_redrive(transaction: Transaction, order: Order) -> RedriveView:
 
 def start_redrive(transaction: Transaction, order: Order) -> RedriveView:
     """Begins one. Raises ConflictError that names the one under way."""
+    transaction.hold_keys(["redrives"])
     active = transaction.row(_RUNNING)
     if active is not None:
         raise ConflictError(
