@@ -286,6 +286,31 @@ async def test_what_another_process_switched_to_is_taken_over(tmp_path: Path) ->
     assert made.outcomes == ["rotated", "adopted"]
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_a_damaged_generation_stands_in_the_way_of_no_renewal(tmp_path: Path, restarted: bool) -> None:
+    """Somebody, or a disk, spoiled what is the current one: it is told once, and the certificate in use is renewed in time."""
+    made = await started(tmp_path)
+    before = made.serial
+    other = Generations(tmp_path / "own")
+    broken = other.write(material(made.issuer.signer, at=made.clock.now()))
+    other.activate(broken)
+    (broken.directory / "tls.key").write_bytes(b"")
+    if restarted:
+        made = bench(tmp_path)
+        made.rotator.load()
+
+    with capture_logs() as logs:
+        for _ in range(3):
+            await made.look()
+        assert made.serial == before
+        made.clock.seconds += 60.0
+        await made.look()
+
+    assert made.serial == made.serial_on_disk() != before
+    assert made.outcomes[-2:] == ["rejected", "rotated"]
+    assert [line["event"] for line in logs].count("identity.generation_damaged") == 1
+
+
 async def test_a_restart_goes_on_with_what_is_on_disk(tmp_path: Path) -> None:
     """And asks for nothing before its time."""
     made = await started(tmp_path)
