@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from delegate.simulator.kinds import Resource
@@ -13,7 +13,7 @@ from delegate.simulator.server import Simulator
 from tests.simulator import fuzzing
 from tests.simulator.clients import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer, Client
 
-EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=(Phase.explicit, Phase.generate))
 VALIDATIONS = st.sampled_from(("Strict", "Warn", "Ignore"))
 
 
