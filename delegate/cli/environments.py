@@ -25,10 +25,10 @@ def _trust(network: Network, environment: Mapping[str, str], bundle: Path | None
         from delegate.foundation.authorities import write_bundle  # noqa: PLC0415 - most have no authorities of their own
         from delegate.foundation.settings.directories import cache_directory  # noqa: PLC0415
 
-        bundle = cache_directory(environment) / "authorities.pem"
         try:
+            bundle = cache_directory(environment) / "authorities.pem"
             write_bundle(bundle, network.ssl_cert_file)
-        except OSError:  # a home that can't be written to: the private authorities alone are better than none
+        except OSError:  # no home, or none that can be written to: the private authorities alone are better than none
             bundle = network.ssl_cert_file
     named = str(bundle)
     return {"SSL_CERT_FILE": named} | {name: named for name in ("AWS_CA_BUNDLE",) if not environment.get(name)}

@@ -75,7 +75,11 @@ def _machine() -> Mapping[str, object]:
 def _list_state(directory: Path) -> list[str]:
     """Names, sizes and modes, two levels deep; no content."""
     lines = []
-    for path in sorted([directory, *directory.glob("*"), *directory.glob("*/*")])[:500]:
+    try:
+        paths = sorted([directory, *directory.glob("*"), *directory.glob("*/*")])[:500]
+    except OSError as error:
+        return [f"{directory}: {error.strerror}"]
+    for path in paths:
         try:
             facts = path.lstat()
         except OSError as error:

@@ -4,6 +4,9 @@ Behind a proxy the library's errors are about whichever host it was connecting t
 """
 
 import enum
+import errno
+import os
+import socket
 import ssl
 from urllib.parse import urlsplit
 
@@ -160,5 +163,7 @@ def _fault(words: str, hint: str, hop: Hop, code: str) -> TransportError:
 def _words(error: Exception) -> str:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
+        # What asyncio makes of a refusal names the call that failed, and not why.
+        plain = not isinstance(cause, socket.gaierror | ssl.SSLError) and cause.errno in errno.errorcode
+        return os.strerror(cause.errno) if plain and cause.errno is not None else cause.strerror
     return str(cause) or type(cause).__name__

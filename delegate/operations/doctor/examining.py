@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from delegate.daemon.connection.trust import tls_context
+from delegate.daemon.directories import StateDirectoryError
 from delegate.daemon.identity.generations import Generations
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.foundation.clocks import SYSTEM_CLOCK
@@ -133,7 +134,11 @@ async def _check_roots() -> list[Finding]:
 async def _check_certificate(settings: DelegateSettings) -> list[Finding]:
     """The one on disk, whoever wrote it there. Raises StateDirectoryError."""
     place = settings.identity.cert_dir
-    generation = await asyncio.to_thread(lambda: Generations(place).load_current() if place.is_dir() else None)
+    try:
+        generation = await asyncio.to_thread(lambda: Generations(place).load_current() if place.is_dir() else None)
+    except PermissionError as error:
+        hint = "run this as the delegate's user"
+        raise StateDirectoryError(f"{place} can't be read: {error.strerror}", hint=hint, file=str(place)) from error
     if generation is None:
         what = "there is none yet; enrolment brings one where the manager gives them"
         return [Finding(check="certificate", area=Area.IDENTITY, status=Status.SKIPPED, what=what, where=str(place))]

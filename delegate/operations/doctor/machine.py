@@ -50,7 +50,8 @@ def _examine_directory(setting: str, path: Path) -> Finding:
     def finding(status: Status, what: str, hint: str = "", **facts: str | int | float | bool | list[str] | None) -> Finding:
         return Finding(check=f"directory {setting}", area=Area.STORAGE, status=status, what=what, where=str(path), hint=hint, facts=facts)
 
-    there = path if path.exists() else next((parent for parent in path.parents if parent.exists()), Path("/"))
+    # What lies in a directory that may not be entered counts as absent, and that one is told.
+    there = next((each for each in (path, *path.parents) if os.path.exists(each)), Path("/"))
     try:
         _try_writing(there)
     except OSError as error:

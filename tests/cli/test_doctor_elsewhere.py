@@ -1,0 +1,84 @@
+"""The doctor in containers: as a user that nobody knows, and on a file system that is read-only."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.programs import Ended
+from tests.daemon.networks.servers import directory, program
+
+UID = 1000710000
+_SCRIPT = """set -e
+if [ -n "$HIDDEN" ]; then  # the interpreter is below a home that the user may not enter
+  mount --bind "$HIDDEN" "$PLACE/python"
+  mount -t tmpfs -o mode=755 none /root
+  mkdir -p "$HIDDEN"
+  mount --bind "$PLACE/python" "$HIDDEN"
+fi
+mount --bind "$PLACE/writable" "$PLACE/writable"
+if [ -n "$READ_ONLY" ]; then mount -o remount,bind,ro /; fi
+exec setpriv --reuid="$USER_ID" --regid=0 --clear-groups env -i PATH=/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "$@"
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where the other user may write, and may get to."""
+    separate = [program("unshare", "util-linux"), "--mount", "true"]
+    if os.geteuid() != 0 or subprocess.run(separate, capture_output=True, check=False).returncode:
+        pytest.skip("only root becomes somebody else")
+    with directory() as made:
+        for name in ("python", "writable"):
+            (made / name).mkdir()
+        (made / "writable").chmod(0o777)
+        yield made
+
+
+def examine(place: Path, *, read_only: bool = False, **variables: str) -> Ended:
+    """What the doctor says to uid 1000710000 of group 0, without a home and without a passwd entry."""
+    base = Path(sys.base_prefix)
+    hidden = "/" + "/".join(base.parts[1:3]) if base.parts[1:2] == ("root",) else ""
+    environment = {
+        **{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PLACE": str(place), "HIDDEN": hidden, "USER_ID": str(UID)},
+        **({"READ_ONLY": "1"} if read_only else {}),
+    }
+    given = [f"{name}={value}" for name, value in variables.items()]
+    command = [program("unshare", "util-linux"), "--mount", "sh", "-c", _SCRIPT, "sh", *given]
+    command += [sys.executable, "-m", "delegate", "doctor", "--idle=0s"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_user_without_passwd_entry_or_home_is_no_fault(place: Path) -> None:
+    """Case 33: it is told who runs, and a directory of another's with owner, mode and the group that is needed."""
+    (place / "locked").mkdir(mode=0o700)
+
+    ended = examine(place, DELEGATE_STATE_DIR=str(place / "locked"), DELEGATE_DLQ_DIR=str(place / "writable" / "letters"))
+
+    assert f"runs as uid {UID} (without a passwd entry), gid 0, HOME unset" in ended.stdout
+    (line,) = [each for each in ended.stdout.splitlines() if "directory DELEGATE_STATE_DIR" in each]
+    assert "belongs to 0:0, mode 0700" in line
+    assert f"uid {UID} or group 0 may write" in ended.stdout
+    assert "ok    directory DELEGATE_DLQ_DIR" in ended.stdout
+    assert ended.code == 13 or "FAIL  manager" in ended.stdout
+
+
+def test_a_read_only_file_system_with_one_writable_volume_is_enough(place: Path) -> None:
+    """Case 32: not even /tmp; what needs writing lies on the volume, and what does not is named with what to mount."""
+    ended = examine(
+        place,
+        read_only=True,
+        DELEGATE_STATE_DIR=str(place / "writable" / "state"),
+        DELEGATE_DLQ_DIR="/var/log/dlq",
+        SSL_CERT_FILE="/etc/ssl/certs/ca-certificates.crt",
+    )
+
+    assert "ok    directory DELEGATE_STATE_DIR" in ended.stdout
+    assert "FAIL  directory DELEGATE_DLQ_DIR: can't be written to: Read-only file system" in ended.stdout
+    assert "mount a writable volume there (an emptyDir)" in ended.stdout
+    assert "root file system: is read-only" in ended.stdout
