@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.5
 @click.option("--kind", default="", help="Of tasks of this kind.")
 @click.option("--delegate", "from_delegate", default="", metavar="NAME", help="Written by this delegate.")
 @click.option("--cluster", default="", metavar="UID", help="Of tasks for this cluster.")
-@click.option("--error-code", default="", help="With this code of the first error, as git.unreachable.")
+@click.option("--error-code", default="", help="With this code of the first error, as transient.git_unreachable.")
 @click.option("--older-than", metavar="DURATION", default="", help="Written at least so long ago, as 24h.")
 @click.option("--all", "everything", is_flag=True, help="All letters that the manager knows.")
 @click.option("--rate", type=click.FloatRange(0.01, 1000.0), default=10.0, show_default=True, help="Letters a second, at most.")
