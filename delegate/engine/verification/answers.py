@@ -1,0 +1,56 @@
+"""What every provider answers, whatever its backend speaks."""
+
+from typing import Protocol
+
+import msgspec
+
+
+class Window(msgspec.Struct, frozen=True):
+    """From when to when evidence counts, in seconds since 1970, and the width of its buckets."""
+
+    start: float
+    end: float
+    step: float
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What is asked, after substitution. `parameters` are the provider's own (an index, an account, a reducer)."""
+
+    text: str
+    window: Window
+    parameters: dict[str, str] = {}
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One series: its labels, and points of time (seconds since 1970) and value; None where the backend says that there is none."""
+
+    points: tuple[tuple[float, float | None], ...]
+    labels: dict[str, str] = {}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """No series is no data, never zero. `partial` and `warnings` make an answer an error unless the task takes them.
+
+    `unit` is the backend's own, empty where it has none. `age_seconds`: how old the answer was when it came, where a cache says so.
+    `digest` stands for the raw bytes.
+    """
+
+    series: tuple[Series, ...]
+    unit: str = ""
+    warnings: tuple[str, ...] = ()
+    partial: bool = False
+    age_seconds: float | None = None
+    digest: str = ""
+
+
+class Provider(Protocol):
+    """One configured source. Credentials are its own and never leave it."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def read(self, query: Query, *, timeout: float) -> Answer:
+        """Raises VerificationError: retryable for 408, 429, 5xx and the network, within the timeout; never for what is wrong for good."""
+        ...
+
+    async def close(self) -> None: ...
