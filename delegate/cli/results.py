@@ -44,14 +44,14 @@ def show_result(result: TaskResult, output: Output) -> None:
     _show_words(result)
 
 
-def show_differences(result: TaskResult, output: Output) -> None:
-    """The result of a diff, object by object and leaf by leaf."""
+def show_differences(result: TaskResult, output: Output, *, unified: bool = False) -> None:
+    """The result of a diff, object by object: leaf by leaf, or as unified diffs of their YAML."""
     if output is Output.JSON:
         print_json(result)
         return
     for resource in result.resources:
         if resource.action is not Action.UNCHANGED:
-            for line in _difference(resource):
+            for line in _unified(resource) if unified and resource.unified else _difference(resource):
                 echo(line)
     _show_words(result)
 
@@ -144,6 +144,12 @@ def _difference(resource: ResourceResult) -> Iterator[str]:
             yield click.style(f"      - {show_value(change.before)}", fg="red")
         if not _is_absent(change.after):
             yield click.style(f"      + {show_value(change.after)}", fg="green")
+
+
+def _unified(resource: ResourceResult) -> Iterator[str]:
+    for line in resource.unified.splitlines():
+        colour = "cyan" if line.startswith("@@") else "red" if line.startswith("-") else "green" if line.startswith("+") else None
+        yield click.style(line, fg=colour, bold=line.startswith(("---", "+++")))
 
 
 def _is_absent(value: object) -> bool:

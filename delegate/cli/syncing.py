@@ -136,16 +136,17 @@ def sync(*, wait: bool, timeout: str, wanted: Wanted, context: str, loaded: Load
 @click.command()
 @click.option("--wait/--no-wait", default=False, hidden=True, expose_value=False, help="As `sync` takes it; a diff never waits.")
 @click.option("--timeout", default="5m", show_default=True, metavar="DURATION", help="Of everything together.")
+@click.option("--unified", is_flag=True, help="As a unified diff of the objects' YAML instead of field by field.")
 @_source_options
 @faults_end_with(ExitCode.USAGE)
-def diff(*, timeout: str, wanted: Wanted, context: str, loaded: Loaded[LocalSettings], output: Output) -> ExitCode:
+def diff(*, timeout: str, unified: bool, wanted: Wanted, context: str, loaded: Loaded[LocalSettings], output: Output) -> ExitCode:
     """Shows what `sync` with the same options would change, object by object; changes nothing.
 
     Exit codes: 0 no difference, 1 differences, 2 could not tell, 3 interrupted.
     """
     task = wanted.task(TaskKind.DIFF, timeout=timeout)
     result = _in_own_words(run_here(task, settings=loaded.settings, context=context, output=output, default_namespace=True))
-    show_differences(result, output)
+    show_differences(result, output, unified=unified)
     return exit_code_of_diff(result)
 
 

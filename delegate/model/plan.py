@@ -21,6 +21,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
     live object that the plan was made against, empty where there is none: a write that carries them can't come too late.
     `fields` is the hash of our fieldsV1 in the dry run's answer. `immutable` says that the object can't be changed in place;
     `recreates` that it is deleted and made anew. `awaits_kind`: its kind is not served yet, and something before it will bring it.
+    `unified` is the difference as text, where that was asked for.
     """
 
     key: ResourceKey
@@ -39,6 +40,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
     immutable: bool = False
     recreates: bool = False
     awaits_kind: bool = False
+    unified: str = ""
     error: ErrorDetail | None = None
 
     @property
@@ -199,6 +201,7 @@ def result_of(item: PlannedChange) -> ResourceResult:
         wave=item.wave,
         changes=item.changes,
         origin=item.origin,
+        unified=item.unified,
         error=item.error,
     )
 

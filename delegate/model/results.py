@@ -71,6 +71,8 @@ class Change(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to
 
 
 class ResourceResult(msgspec.Struct, frozen=True):
+    """`unified` is the difference as text; only of what is shown and not done."""
+
     group: str
     kind: str
     namespace: str
@@ -81,6 +83,7 @@ class ResourceResult(msgspec.Struct, frozen=True):
     health: Health = Health(HealthStatus.UNKNOWN)
     changes: tuple[Change, ...] = ()
     origin: str = ""
+    unified: str = ""
     error: ErrorDetail | None = None
 
 

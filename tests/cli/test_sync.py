@@ -9,7 +9,7 @@ from tests.cli.manifests import EXTRA, WEB, write_shop
 
 RESULT_KEYS = {
     *("task", "attempt", "kind", "application", "outcome", "revision", "sync", "health", "message", "planHash", "error", "errors"),
-    *("summary", "resources", "requests", "seconds", "notices", "cluster"),
+    *("summary", "resources", "requests", "seconds", "notices", "cluster", "release"),
 }
 
 

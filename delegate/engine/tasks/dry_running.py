@@ -32,6 +32,7 @@ from delegate.model.takeover import (
     removed_by_takeover,
 )
 from delegate.model.treatment import Treatment
+from delegate.model.unified import unified_diff
 
 log = structlog.get_logger(__name__)
 _LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
@@ -66,13 +67,21 @@ class DryRunner:
     """Dry-runs objects of one set. `contests` are those that the Application's record knows of."""
 
     def __init__(
-        self, client: ApiClient, queries: PathQueries, *, force: bool, replace: bool, contests: dict[ResourceKey, Contest]
+        self,
+        client: ApiClient,
+        queries: PathQueries,
+        *,
+        force: bool,
+        replace: bool,
+        contests: dict[ResourceKey, Contest],
+        shows: bool = False,
     ) -> None:
         self._client = client
         self._queries = queries
         self._force = force
         self._replace = replace
         self._contests = contests
+        self._shows = shows
 
     async def run(
         self,
@@ -107,6 +116,12 @@ class DryRunner:
     async def settled(self, manifest: Manifest, live: JsonObject, treatment: Treatment) -> Settled:
         found = await self._queries.find(manifest, treatment.ownership.expressions)
         return settle(manifest.body, live, treatment.ownership, found=found)
+
+    def shown(self, change: PlannedChange, before: JsonObject | None, after: JsonObject) -> PlannedChange:
+        """The change with its difference as text, where this run is there to show it."""
+        if not self._shows or change.action is Action.UNCHANGED:
+            return change
+        return msgspec.structs.replace(change, unified=unified_diff(before, after, str(change.key)))
 
     def truce(self, key: ResourceKey, wanted: str, managers: tuple[str, ...]) -> Contest | None:
         return None if self._force else standing(self._contests.get(key), wanted, managers, self._client.clock.now().timestamp())
@@ -197,6 +212,7 @@ class _DryRun:
     def _finding(self, sent: Manifest, live: JsonObject | None, answer: JsonObject) -> Finding:
         entry = our_entry(answer["metadata"]) or {}
         change = plan_change(sent, live, answer, fields_hash(entry), stage=self._stage, wanted=self._wanted)
+        change = self._runner.shown(change, live, sent.body if live is None else answer)
         notes = (*self._notes, *(f"{sent.key}: {field} is left to {manager}" for field, manager in self._left.items()))
         takes = is_of_others if self._treatment.overrides else is_client_side
         if live is None or not can_take_over(live["metadata"], takes):
@@ -254,6 +270,7 @@ class _DryRun:
         entry = our_entry(answer["metadata"]) or {}
         change = plan_change(sent, live, anew, fields_hash(entry), stage=self._stage, wanted=self._wanted)
         change = msgspec.structs.replace(change, action=Action.CONFIGURED, writes=True, changes=diff_bodies(live, anew), recreates=True)
+        change = self._runner.shown(change, live, anew)
         fields = ", ".join(dict.fromkeys(cause.field for cause in error.causes))
         how = "its pods and claims stay" if sent.group_kind == _STATEFUL_SET else "it is gone for a moment"
         return Finding(change, notes=(f"{sent.key} is deleted and made anew, for {fields} can't be changed in place; {how}",))

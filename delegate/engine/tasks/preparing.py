@@ -136,6 +136,7 @@ class Preparation:
             force=self._task.options.force,
             replace=self._task.options.replace,
             contests={contest.key: contest for contest in stored.inventory.contests},
+            shows=self.only_shows,
         )
         planner = Planner(client, cluster.discovery, desired, dry_runner, force=self._task.options.force, created_namespace=created)
         findings = await planner.plan_all()
