@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from delegate.engine.sources.charts import indexes
+from delegate.engine.sources.charts.indexes import ChartVersion
 from delegate.engine.sources.errors import (
     ChartDependencyError,
     ChartDigestError,
@@ -313,6 +314,7 @@ class TestAnswers:
         with pytest.raises(UnexpectedAnswerError, match="gives more than 1000 bytes"):
             await render(made(), server.url)
         levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 9))
+        monkeypatch.undo()
         (server.folder / "index.yaml").write_text(f"l0: &l0 [x]\n{levels}\n")
         with pytest.raises(UnexpectedAnswerError, match="is no index of charts"):
             await render(made(), server.url)
@@ -337,6 +339,59 @@ class TestAnswers:
         """Only this machine is trusted without TLS."""
         with pytest.raises(FetchUrlError, match="http is neither secret nor sure"):
             await render(made(), "http://charts.example.test")
+
+
+def test_an_index_of_many_charts_takes_little_memory() -> None:
+    """Some thousand versions: what is kept of them is a fraction."""
+    import tracemalloc
+
+    words = "description: " + "x" * 500
+    lines = ["apiVersion: v1", "entries:"]
+    for name in range(60):
+        lines.append(f"  chart-{name}:")
+        for version in range(60):
+            lines += [
+                f"  - version: 1.{version}.0",
+                f"    {words}",
+                "    maintainers: [{name: a, email: b}]",
+                "    urls:",
+                f"    - c-{version}.tgz",
+            ]
+    data = "\n".join(lines).encode()
+    tracemalloc.start()
+    try:
+        index = indexes.read_index(data, "here")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (len(index), len(index["chart-7"]), index["chart-7"][3]) == (60, 60, ChartVersion("1.3.0", "c-3.tgz"))
+    assert peak < len(data) * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("entries: {}\n", {}),
+        ("entries:\n  a: null\n  b: [null, x, [1], {version: 1.0}]\n  ? [x]\n  : []\n", {"a": (), "b": (), "": ()}),
+        (
+            "x: {y: [{entries: 1}]}\nentries:\n  a:\n  - {version: 1.10, urls: [[x], u, v], digest: sha256:ab}\n",
+            {"a": (("1.10", "u", "ab"),)},
+        ),
+        ("entries:\n  a: &a\n  - {version: '1', urls: [u]}\n  b: *a\n", {"a": (("1", "u", ""),), "b": ()}),
+    ],
+)
+def test_shapes_of_an_index(text: str, found: dict[str, Any]) -> None:
+    """Versions are texts, whatever they look like; what has another shape than it should is passed over."""
+    read = indexes.read_index(text.encode(), "here")
+    assert {name: tuple((each.version, each.url, each.digest) for each in versions) for name, versions in read.items()} == found
+
+
+@pytest.mark.parametrize("text", ["", "a", "- a", "entrie: {}", "entries: {a: [", "\x00", "entries: &a [*a"])
+def test_what_is_no_index(text: str) -> None:
+    """Refused, and nothing else."""
+    with pytest.raises(UnexpectedAnswerError, match="is no index of charts"):
+        indexes.read_index(text.encode(), "here")
 
 
 class TestArchives:

@@ -4,24 +4,23 @@ import asyncio
 import difflib
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
+import yaml
 
 from delegate.engine.sources.charts.answers import error_of
 from delegate.engine.sources.errors import ChartDigestError, ChartNotFoundError, UnexpectedAnswerError
 from delegate.engine.sources.fetching import WebAccess, fetch
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.loader.documents import as_object
-from delegate.engine.sources.loader.files import SourceFile
-from delegate.engine.sources.loader.plain import decode_documents
 from delegate.engine.sources.versions import Version, is_range, read_range, read_version
-from delegate.foundation.errors import DelegateError
+from delegate.foundation.redaction import redact
 from delegate.foundation.secrets import hide_credentials
 
 INDEX_BYTES = 64 * 1024 * 1024
-_INDEX_LIMITS = SourceLimits(file_bytes=INDEX_BYTES, nodes=8_000_000)
+_MOST_VERSIONS = 200_000
+_WORDS = 200
 _SHOWN = 5
 
 
@@ -84,28 +83,125 @@ class HttpRepository:
 
 
 def read_index(data: bytes, where: str) -> Index:
-    """The charts of an index.yaml. Blocks. Raises UnexpectedAnswerError for what is none."""
+    """The charts of an index.yaml. Blocks. Raises UnexpectedAnswerError for what is none.
+
+    Read event by event: a large one holds ten thousands of versions, of which all but three fields are for people. Aliases are
+    not followed.
+    """
+    events = _Events(data)
     try:
-        documents = decode_documents(SourceFile("index.yaml", data), _INDEX_LIMITS, tolerant=True)
-    except DelegateError as error:
-        raise UnexpectedAnswerError(f"{where} is no index of charts: {error.message}", hint="check the address") from error
-    body = as_object(documents[0].body) if documents else None
-    entries = as_object((body or {}).get("entries"))
-    if entries is None:
+        found = _read_index(events)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        words = redact(" ".join(str(error).split()))[:_WORDS]
+        raise UnexpectedAnswerError(f"{where} is no index of charts: {words}", hint="check the address") from error
+    except _TooManyError as error:
+        raise UnexpectedAnswerError(f"{where} lists more than {_MOST_VERSIONS} versions of charts") from error
+    if found is None:
         raise UnexpectedAnswerError(f"{where} is no index of charts: it has no `entries`", hint="check the address")
-    return {name: tuple(_versions(listed)) for name, listed in entries.items()}
-
-
-def _versions(listed: object) -> list[ChartVersion]:
-    found = []
-    for each in listed if isinstance(listed, list) else ():
-        entry = as_object(each) or {}
-        urls = entry.get("urls")
-        url = urls[0] if isinstance(urls, list) and urls else None
-        if isinstance(entry.get("version"), str) and isinstance(url, str):
-            digest = str(entry.get("digest") or "").removeprefix("sha256:")
-            found.append(ChartVersion(entry["version"], url, digest))
     return found
+
+
+class _TooManyError(Exception):
+    pass
+
+
+class _Events:
+    """The events of a YAML document, and the few shapes that are looked for in it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._events: Iterator[yaml.Event] = iter(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        self._back: yaml.Event | None = None
+
+    def next(self) -> yaml.Event:
+        back, self._back = self._back, None
+        event = back or next(self._events, None)
+        if event is None:
+            raise yaml.YAMLError("it breaks off")
+        return event
+
+    def text(self) -> str:
+        """A scalar's text; empty for anything else, which is passed over."""
+        event = self.next()
+        if isinstance(event, yaml.ScalarEvent):
+            return str(event.value)
+        self._skip(event)
+        return ""
+
+    def members(self) -> Iterator[str]:
+        """The keys of the mapping that begins now; whoever asks takes or skips each value. None where it is no mapping."""
+        event = self.next()
+        if not isinstance(event, yaml.MappingStartEvent):
+            self._skip(event)
+            return
+        while not isinstance(event := self.next(), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                self._skip(event)
+            yield str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
+
+    def items(self) -> Iterator[yaml.Event]:
+        """The first events of the members of the sequence that begins now."""
+        event = self.next()
+        if not isinstance(event, yaml.SequenceStartEvent):
+            self._skip(event)
+            return
+        while not isinstance(event := self.next(), yaml.SequenceEndEvent):
+            yield event
+
+    def put_back(self, event: yaml.Event) -> None:
+        self._back = event
+
+    def skip(self) -> None:
+        self._skip(self.next())
+
+    def _skip(self, event: yaml.Event) -> None:
+        depth = int(isinstance(event, yaml.CollectionStartEvent))
+        while depth:
+            event = self.next()
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+
+
+def _read_index(events: _Events) -> Index | None:
+    found: dict[str, tuple[ChartVersion, ...]] | None = None
+    events.next(), events.next()  # of the stream and its first document
+    count = 0
+    for key in events.members():
+        if key != "entries":
+            events.skip()
+            continue
+        found = {}
+        for name in events.members():
+            found[name] = tuple(_versions(events))
+            count += len(found[name])
+            if count > _MOST_VERSIONS:
+                raise _TooManyError
+    return found
+
+
+def _versions(events: _Events) -> Iterator[ChartVersion]:
+    for first in events.items():
+        events.put_back(first)
+        version = url = digest = ""
+        for field in events.members():
+            match field:
+                case "version":
+                    version = events.text()
+                case "digest":
+                    digest = events.text()
+                case "urls":
+                    url = _first_url(events)
+                case _:
+                    events.skip()
+        if version and url:
+            yield ChartVersion(version, url, digest.removeprefix("sha256:"))
+
+
+def _first_url(events: _Events) -> str:
+    url = ""
+    for first in events.items():
+        events.put_back(first)
+        text = events.text()
+        url = url or text
+    return url
 
 
 def choose_version(where: str, listed: tuple[ChartVersion, ...], wanted: str) -> ChartVersion:

@@ -24,7 +24,7 @@ from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret, hide_credentials
 from delegate.model.sources import Source
 
-_MOST_REPOSITORIES = 200
+_MOST_REPOSITORIES = 50
 _ALIASES = ("@", "alias:")
 
 
