@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.cli.programs import Ended
 from tests.daemon.networks.servers import directory, program
@@ -82,3 +83,37 @@ def test_a_read_only_file_system_with_one_writable_volume_is_enough(place: Path)
     assert "FAIL  directory DELEGATE_DLQ_DIR: can't be written to: Read-only file system" in ended.stdout
     assert "mount a writable volume there (an emptyDir)" in ended.stdout
     assert "root file system: is read-only" in ended.stdout
+
+
+def test_a_volume_over_the_systems_authorities_is_told(place: Path) -> None:
+    """A certificate directory mounted at /etc/ssl/certs hides all public authorities: it is named, with what to do instead."""
+    script = 'mount -t tmpfs none /etc/ssl/certs && cp "$PLACE/ca.crt" /etc/ssl/certs/ && exec "$@"'
+    trustme.CA().cert_pem.write_to_path(place / "ca.crt")
+    command = [
+        program("unshare", "util-linux"),
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        sys.executable,
+        "-m",
+        "delegate",
+        "doctor",
+        "--idle=0s",
+    ]
+    variables = {"DELEGATE_STATE_DIR": str(place / "writable"), "DELEGATE_DLQ_DIR": str(place / "writable")}
+
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env={"PATH": os.environ["PATH"], "HOME": str(place), "PLACE": str(place), **variables},
+    )
+
+    lines = done.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("WARN  system authorities")]
+    assert "/etc/ssl/certs is mounted over the system's authorities" in lines[at]
+    assert "point SSL_CERT_FILE to it" in lines[at + 1]
