@@ -26,9 +26,9 @@ from delegate.foundation.settings.programs import LocalSettings
 from delegate.model.sources import Source
 from delegate.protocol import routes
 from delegate.protocol.enrolment import ByeAnswer, ByeRequest
-from tests.daemon.harness import QUICK_RULES, TestEngine, running_daemon
+from tests.daemon.harness import QUICK_RULES, TestEngine, running_daemon, running_manager, settings_for
 from tests.daemon.networks.servers import QUOTED, USER, program, running, squid
-from tests.daemon.secured import secured_manager, secured_settings
+from tests.daemon.secured import faults, secured_manager, secured_settings
 from tests.daemon.waiting import eventually
 from tests.fakes.scripted_manager import ScriptedManager, raw
 from tests.sources.repositories import GIT_ENVIRONMENT, HttpServer
@@ -177,6 +177,25 @@ async def until_resolved(address: str) -> None:
 
 async def call(transport: Transport) -> None:
     await transport.call(routes.BYE, ByeRequest(request_id="r", epoch=1), ByeAnswer, token=Secret("t"))
+
+
+async def gone_without_a_word(directory: Path) -> None:
+    """The only way goes down under open polls and heartbeats: nobody gets a FIN or a RST. It comes back, and so does the work."""
+    ip("link", "set", "lo", "up")
+    async with running_manager(directory) as operator:
+        settings = settings_for(operator.manager.url, await operator.token(), directory / "delegate")
+        async with running_daemon(settings, TestEngine()) as daemon:
+            await daemon.registered()
+            conditions = daemon.daemon.conditions
+            await eventually(lambda: conditions.link_fresh)
+            ip("link", "set", "lo", "down")
+            await eventually(lambda: not conditions.link_fresh)
+            await eventually(lambda: faults(daemon.daemon) > 0)
+            ip("link", "set", "lo", "up")
+            await eventually(lambda: conditions.link_fresh)
+            shown = await operator.finished(await operator.submit("shop"))
+            assert shown["task"]["outcome"] == "succeeded"
+            assert len([each for each in shown["attempts"] if each["state"] == "finished"]) == 1
 
 
 async def git_by_the_same_rule(directory: Path) -> None:

@@ -15,6 +15,11 @@ def test_follows_the_managers_name_to_another_address(tmp_path: Path) -> None:
     run_inside("moving", tmp_path)
 
 
+def test_a_way_that_is_gone_without_a_word_is_given_up(tmp_path: Path) -> None:
+    """Case 02: open calls end by their own limits, and the next ones work as soon as the way is there again."""
+    run_inside("gone_without_a_word", tmp_path)
+
+
 def test_git_goes_through_proxies_by_the_same_rule(tmp_path: Path) -> None:
     """One NO_PROXY with networks for us and for children, and one set of authorities."""
     run_inside("git_by_the_same_rule", tmp_path)
