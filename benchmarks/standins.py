@@ -110,6 +110,13 @@ async def _tell_registered(registered: asyncio.Event) -> None:
     say("ready")
 
 
+async def crowd(_: str, stops: StopRequests) -> None:
+    """The light delegates that the environment describes."""
+    from benchmarks.crowds import run_crowd  # noqa: PLC0415
+
+    await run_crowd(stops, say)
+
+
 async def posts(database: str, stops: StopRequests) -> None:
     """Bodies by POST, answered when they are on disk."""
     from benchmarks.posting import serving  # noqa: PLC0415
@@ -131,7 +138,7 @@ async def waiting(url: str, stops: StopRequests) -> None:
 
 
 CHILDREN: dict[str, Callable[[str, StopRequests], Awaitable[None]]] = {
-    each.__name__: each for each in (simulator, manager, secured, delegate, fleet, posts, waiting)
+    each.__name__: each for each in (simulator, manager, secured, delegate, fleet, crowd, posts, waiting)
 }
 
 

@@ -78,7 +78,9 @@ class Story:
                     breakers.create_task(self._break_things(until))
             for person in people:
                 person.cancel()
-            await asyncio.wait(people)
+            for ended in await asyncio.gather(*people, return_exceptions=True):
+                if not isinstance(ended, asyncio.CancelledError):
+                    raise AssertionError("somebody could not go on to submit or cancel") from ended
             await self._mend()
             await self._wait_until_all_ended()
             for life in (*self._delegates, self._manager):

@@ -7,6 +7,7 @@ of the session keeper.
 
 import asyncio
 import contextlib
+import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -36,6 +37,7 @@ from delegate.protocol.control import (
 from delegate.protocol.messages import known
 
 log = structlog.get_logger(__name__)
+_dice = random.Random()  # noqa: S311 - it spreads load, and guards nothing
 _MOST_FINISHED_TOLD = 1_000
 _REMEMBERED_COMMANDS = 1_000
 _JOIN_SECONDS = 5.0
@@ -165,6 +167,7 @@ class ControlLane:
     async def _send_heartbeats(self, caller: Caller, transport: Transport) -> None:
         waits = None
         due_at = time.monotonic()
+        share = _dice.random()  # of the first interval: delegates that came together don't beat together for ever
         while True:
             session = await self._keeper.session()
             interval = session.settings.heartbeat_seconds
@@ -177,10 +180,10 @@ class ControlLane:
                 wait = next(waits)
                 self._faults.failed(routes.HEARTBEAT, error, wait)
                 await asyncio.sleep(wait)
-                due_at = time.monotonic()
+                due_at, share = time.monotonic(), _dice.random()
                 continue
             waits = None
-            due_at = max(time.monotonic(), due_at + interval)
+            due_at, share = max(time.monotonic(), due_at + share * interval), 1.0
             await asyncio.sleep(due_at - time.monotonic())
 
     async def _beat(self, caller: Caller, session: Session) -> float:
