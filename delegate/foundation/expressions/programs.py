@@ -62,7 +62,7 @@ class Bindings:
     """Values for the variables of expressions, converted once. Raises EvaluationError where they are too large or too deep."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
-        self.nodes, self.longest = _measure(variables)
+        self.nodes, self.longest, self.longest_text = _measure(variables)
         self.context: cel.Context = interpreter().context(variables=dict(variables), functions=dict(LIBRARY))
 
 
@@ -81,7 +81,7 @@ class Expression:
         Raises EvaluationError.
         """
         bindings = variables if isinstance(variables, Bindings) else Bindings(variables)
-        if self._demand.steps(bindings.nodes, bindings.longest) > MOST_STEPS:
+        if self._demand.steps(bindings.nodes, bindings.longest, bindings.longest_text) > MOST_STEPS:
             raise EvaluationError("operation cancelled: actual cost limit exceeded")
         try:
             return self._program.execute(bindings.context)
@@ -149,9 +149,9 @@ def _words(error: Exception) -> str:
     return "type conversion error" if "error:" in said else NO_OVERLOAD
 
 
-def _measure(variables: Mapping[str, Any]) -> tuple[int, int]:
-    """Nodes, and the length of the longest string, list or map: what a conversion or a loop may meet."""
-    nodes, longest = 0, 1
+def _measure(variables: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Nodes, the length of the longest list or map, that of the longest string: what a conversion or a loop may meet."""
+    nodes, longest, longest_text = 0, 1, 0
     level: list[Any] = list(variables.values())
     for _ in range(MOST_DEPTH):
         nodes += len(level)
@@ -165,7 +165,9 @@ def _measure(variables: Mapping[str, Any]) -> tuple[int, int]:
             elif isinstance(value, list):
                 longest = max(longest, len(value))
                 below += value
+            elif isinstance(value, str):
+                longest_text = max(longest_text, len(value))
         if not below:
-            return nodes, longest
+            return nodes, longest, longest_text
         level = below
     raise EvaluationError(f"the values nest deeper than {MOST_DEPTH} levels")

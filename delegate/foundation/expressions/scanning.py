@@ -6,7 +6,9 @@ whose every node is met once; any other macro inside of a macro multiplies. `map
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,25 +31,44 @@ _TOKEN = re.compile(
 )
 _MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter"})
 _COPYING = frozenset({"map", "filter"})
+_SPLITTING = ("split", "findAll")
 _OPENING, _CLOSING = {"(": ")", "[": "]", "{": "}", "[?": "]"}, frozenset(")]}")
 
 
-class Demand(msgspec.Struct, frozen=True):
-    """What an expression needs: `multiplied` is how often the longest collection counts again beyond the first walk.
-
-    `walks` says that the first walk goes down a tree, `joins` how many `+` may make collections longer. `bound` are the names that macros
-    bring.
+class Nest(NamedTuple):
+    """One way down through macros that stand in each other: how many of them loop over a collection of the values, how many over what was
+    made of a text, and whether others walk on down from an enclosing macro's item.
     """
 
-    multiplied: int = 0
+    collections: int = 0
+    texts: int = 0
     walks: bool = False
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What an expression needs: its `nests` of macros.
+
+    `joins` is how many `+` may make collections longer, `written` how many items the text itself may bring. `bound` are the names that
+    macros bring.
+    """
+
+    nests: frozenset[Nest] = frozenset()
     joins: int = 0
+    written: int = 0
     bound: frozenset[str] = frozenset()
 
-    def steps(self, nodes: int, longest: int) -> int:
-        """An upper estimate for values that have so many nodes, and so many items in the longest of their collections."""
-        longest *= 1 + self.joins
-        return int((nodes if self.walks else longest) * longest**self.multiplied)
+    def steps(self, nodes: int, longest: int, longest_text: int = 0) -> int:
+        """An upper estimate for values that have so many nodes, items in the longest collection, and characters in the longest text."""
+        longest = max(longest, self.written) * (1 + self.joins)
+        return max((_steps(nest, nodes, longest, longest_text) for nest in self.nests), default=1)
+
+
+def _steps(nest: Nest, nodes: int, longest: int, longest_text: int) -> int:
+    steps = int(longest_text**nest.texts)
+    if not nest.collections:
+        return steps
+    first = max(nodes, longest) if nest.walks else longest
+    return int(steps * first * longest ** (nest.collections - 1))
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -60,8 +81,8 @@ class _Macro(msgspec.Struct):
     name: str
     variable: str
     root: str
+    splits: bool
     opened: int
-    level: int
     commas: int = 0
 
 
@@ -94,16 +115,20 @@ class _Scanner:
         self._partner: dict[int, int] = {}
         self._open: list[int] = []
         self._macros: list[_Macro] = []
-        self._multiplied = 0
-        self._walks = False
+        self._nests: set[Nest] = set()
         self._bound: set[str] = set()
 
     def demand(self) -> Demand:
         for index, token in enumerate(self._tokens):
             if token.kind == "mark":
                 self._mark(index, token.text)
-        joins = sum(token.text == "+" for token in self._tokens)
-        return Demand(self._multiplied, self._walks, joins if self._multiplied else 0, frozenset(self._bound))
+        words = Counter(token.text for token in self._tokens)
+        return Demand(
+            nests=frozenset(self._nests),
+            joins=words["+"] if any(nest.collections > 1 for nest in self._nests) else 0,
+            written=words[","] + 1,
+            bound=frozenset(self._bound),
+        )
 
     def _mark(self, index: int, mark: str) -> None:
         if mark in (".?", "[?"):
@@ -134,46 +159,52 @@ class _Scanner:
 
     def _enter_macro(self, index: int) -> None:
         name, variable = self._tokens[index - 1].text, self._tokens[index + 1].text
-        root = self._root(index - 3)
+        root, splits = self._chain(index - 3)
         self._bound.add(variable)
-        self._macros.append(_Macro(name, variable, root, index, len(self._open)))
+        self._macros.append(_Macro(name, variable, root, splits, index))
         if len(self._macros) > MOST_NESTED_MACROS:
             row, column = self._place(index)
             raise InvalidExpressionError(f"macros stand deeper in each other than {MOST_NESTED_MACROS} levels", row=row, column=column)
-        self._multiplied = max(self._multiplied, self._multiplications())
+        self._nests.add(self._nest())
 
-    def _multiplications(self) -> int:
-        count, enclosing = 0, set[str]()
+    def _nest(self) -> Nest:
+        collections, texts, walks, enclosing = 0, 0, False, set[str]()
         for macro in self._macros:
-            if enclosing and macro.root in enclosing:
-                self._walks = True
-            elif enclosing:
-                count += 1
-            count += macro.name in _COPYING
+            again = 1 + (macro.name in _COPYING)
+            if macro.splits:
+                texts += again
+            elif macro.root in enclosing:
+                walks, collections = True, collections + again - 1
+            else:
+                collections += again
             enclosing.add(macro.variable)
-        return count
+        return Nest(collections, texts, walks)
 
     def _leave(self, index: int) -> None:
         macro = self._macros.pop()
         if macro.commas > (2 if macro.name == "map" else 1):
             raise self._unknown(macro.opened - 1, f"{macro.name} with two variables isn't known here")
 
-    def _root(self, index: int) -> str:
-        """The variable that a chain of fields, indexes and calls begins with; empty where it begins with something else."""
+    def _chain(self, index: int) -> tuple[str, bool]:
+        """The variable that a chain of fields, indexes and calls begins with, empty where it begins with something else; and whether the
+        chain makes a list of a text.
+        """
+        splits = False
         while index >= 0:
             token = self._tokens[index]
             if token.text in _CLOSING and index in self._partner:
                 opened = self._partner[index]
                 index = opened - 1
                 if index >= 0 and self._tokens[opened].text == "(" and self._tokens[index].kind != "name":
-                    return ""
+                    break
                 continue
             if token.kind != "name":
-                return ""
+                break
+            splits = splits or token.text in _SPLITTING
             if index == 0 or self._tokens[index - 1].text != ".":
-                return token.text
+                return token.text, splits
             index -= 2
-        return ""
+        return "", splits
 
     def _unknown(self, index: int, message: str) -> UnknownExpressionError:
         row, column = self._place(index)
