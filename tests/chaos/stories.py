@@ -80,7 +80,7 @@ class Story:
                 person.cancel()
             for ended in await asyncio.gather(*people, return_exceptions=True):
                 if not isinstance(ended, asyncio.CancelledError):
-                    raise AssertionError("somebody could not go on to submit or cancel") from ended
+                    raise AssertionError("somebody could not go on to submit or cancel") from ended  # noqa: TRY004
             await self._mend()
             await self._wait_until_all_ended()
             for life in (*self._delegates, self._manager):
