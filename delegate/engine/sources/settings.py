@@ -12,14 +12,16 @@ from delegate.foundation.settings.sections import Sources
 class RenderSettings(msgspec.Struct, frozen=True):
     """`helm` and `kubectl` are names on PATH or paths; a kustomize program may stand in for kubectl.
 
-    `repositories_dir` holds Secrets and ConfigMaps of repositories in Argo CD's format (see `access.books`).
+    `repositories_dir` holds Secrets and ConfigMaps of repositories in Argo CD's format (see `access.books`), and so does a
+    namespace of the delegate's own cluster.
     """
 
     helm: str = "helm"
     kubectl: str = "kubectl"
     repositories_dir: Path | None = None
+    repositories_namespace: str = ""
     limits: RenderLimits = RenderLimits()
 
     @classmethod
     def from_settings(cls, section: Sources) -> Self:
-        return cls(helm=section.helm, kubectl=section.kubectl, repositories_dir=section.repositories_dir)
+        return cls(section.helm, section.kubectl, section.repositories_dir, section.repositories_namespace)

@@ -8,6 +8,7 @@ from delegate.engine.clusters.metering import OnRequest
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.clusters.transport import ProxyFor
 from delegate.engine.policies.gates import Gate
+from delegate.engine.sources.access.books import AccessBook, ReadSecrets
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
@@ -16,6 +17,7 @@ from delegate.engine.tasks.execution import Executor, Run
 from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
+from delegate.engine.tasks.repository_secrets import RepositorySecrets
 from delegate.engine.tasks.sync import SyncRun
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
@@ -76,7 +78,9 @@ def build_engine(
     Raises RuleFileError, PolicyFileError or HealthRuleError where a file of rules can't be meant.
     """
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
-    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, environment=environment)
+    rendering = rendering or RenderSettings()
+    book = AccessBook(rendering.repositories_dir, read_secrets=_secrets_of(registry, rendering.repositories_namespace))
+    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, book=book, environment=environment)
     queries = PathQueries(cache_dir / "queries")
     return Engine(
         Parts(
@@ -88,6 +92,10 @@ def build_engine(
             health_rules=HealthBook(health_rules),
         )
     )
+
+
+def _secrets_of(registry: ClusterRegistry, namespace: str) -> ReadSecrets | None:
+    return RepositorySecrets(registry, namespace).read if namespace else None
 
 
 def _keep_what_is_loaded() -> None:

@@ -256,6 +256,12 @@ class Sources:
         "Directory with Secrets and ConfigMaps of repositories and clusters in Argo CD's format; read again when it changes.",
         default=None,
     )
+    repositories_namespace: str = setting(
+        "DELEGATE_REPOSITORIES_NAMESPACE",
+        TEXT,
+        "Namespace of the delegate's own cluster whose Secrets and ConfigMaps of repositories are read too.",
+        default="",
+    )
 
 
 @section
