@@ -265,3 +265,33 @@ def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def tinyproxy(folder: Path) -> AsyncIterator[tuple[int, Path]]:
+    program = require_tool("tinyproxy")
+    port, log = free_port(), folder / "tinyproxy.log"
+    configuration = folder / "tinyproxy.conf"
+    configuration.write_text(
+        f'Port {port}\nListen 127.0.0.1\nTimeout 30\nLogFile "{log}"\nLogLevel Connect\nMaxClients 10\nBasicAuth ada proxy-passwort\n'
+    )
+    process = await asyncio.create_subprocess_exec(
+        str(program), "-d", "-c", str(configuration), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await until_open(port)
+        yield port, log
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def until_open(port: int) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                await writer.wait_closed()
+                return
+            await asyncio.sleep(0.05)

@@ -33,7 +33,7 @@ from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.sources.targets import Target
 from delegate.foundation.errors import DelegateError
 from delegate.model.sources import HelmOptions, Source
-from tests.sources.chart_servers import ChartServer, RegistryServer, server_context
+from tests.sources.chart_servers import ChartServer, RegistryServer, server_context, tinyproxy
 from tests.sources.charts import chart, packed
 from tests.sources.repositories import ENVIRONMENT, Repository
 from tests.tools import require_tool
@@ -535,6 +535,43 @@ async def test_values_from_git_beside_a_chart(
 
     assert [each.revision for each in revisions] == ["1.2.3", commit]
     assert values_of(rendered) == {"level": "prod"}
+
+
+async def test_a_proxy(tmp_path: Path, made: Callable[..., Sources]) -> None:
+    """tinyproxy, with its login in the Secret: index and archive come through it."""
+    authority = trustme.CA()
+    trust(tmp_path, authority, "0.0.0.0")
+    async with (
+        ChartServer(tmp_path / "charts", tls=server_context(authority, host="0.0.0.0")).running() as server,
+        tinyproxy(tmp_path) as proxy,
+    ):
+        server.add()
+        port, log = proxy
+        # An address of this machine that is none of those which are always reached directly.
+        url = server.url.replace("127.0.0.1", "0.0.0.0")
+        write_secret(tmp_path, "one", type="helm", url=url, proxy=f"http://ada:falsches-wort@127.0.0.1:{port}")
+        with pytest.raises(FetchUnreachableError, match="through the proxy") as caught:
+            await render(made(), url)
+        assert_hidden(caught.value, "falsches-wort")
+
+        write_secret(tmp_path, "one", type="helm", url=url, proxy=f"http://ada:proxy-passwort@127.0.0.1:{port}")
+        assert (await render(made(), url)).revision == "1.0.0"
+        assert log.read_text().count(f"CONNECT 0.0.0.0:{server.port}") >= 2
+
+
+async def test_a_project_that_wants_signatures_is_told(server: ChartServer, tmp_path: Path, made: Callable[..., Sources]) -> None:
+    """As in Argo CD, those are checked in Git alone; here it is said."""
+    server.add()
+    project: dict[str, object] = {
+        "kind": "AppProject",
+        "metadata": {"name": "prod"},
+        "spec": {"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]},
+    }
+    write_document(tmp_path, "project", project)
+    source, sources = Source(repo_url=server.url, chart="shop", target_revision="*"), made()
+    revision = await sources.resolve(source, timeout=40)
+    rendered = await sources.render(source, revision, timeout=40, target=Target("shop", project="prod"))
+    assert any("the project prod wants signatures" in notice for notice in rendered.notices)
 
 
 async def test_a_proxy_that_is_not_there(server: ChartServer, tmp_path: Path, made: Callable[..., Sources]) -> None:

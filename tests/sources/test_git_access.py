@@ -29,7 +29,7 @@ from delegate.engine.sources.errors import (
 )
 from delegate.engine.sources.manifests import Sources
 from delegate.foundation.errors import DelegateError
-from tests.sources.chart_servers import free_port, server_context
+from tests.sources.chart_servers import free_port, server_context, tinyproxy, until_open
 from tests.sources.repositories import HttpServer, Repository, config_map, names, render, resolve, source_of
 from tests.sources.test_chart_repositories import sources_in, trust, write_document, write_secret
 from tests.tools import require_tool
@@ -258,7 +258,7 @@ async def sshd(folder: Path) -> AsyncIterator[SshDaemon]:
         program, "-D", "-e", "-f", str(configuration), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        await _until_open(port)
+        await until_open(port)
         yield SshDaemon(port, key, host_key)
     finally:
         process.terminate()
@@ -274,17 +274,6 @@ def _make_room() -> None:
 def _new_key(path: Path) -> tuple[str, str]:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], check=True, timeout=30)
     return path.read_text(), path.with_name(f"{path.name}.pub").read_text().strip()
-
-
-async def _until_open(port: int) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                await writer.wait_closed()
-                return
-            await asyncio.sleep(0.05)
 
 
 class TestProxies:
@@ -309,25 +298,6 @@ class TestProxies:
 
             write_secret(tmp_path, "one", url=url, proxy="http://127.0.0.1:1", noProxy="0.0.0.0")
             await resolve(sources, url)
-
-
-@contextlib.asynccontextmanager
-async def tinyproxy(folder: Path) -> AsyncIterator[tuple[int, Path]]:
-    program = require_tool("tinyproxy")
-    port, log = free_port(), folder / "tinyproxy.log"
-    configuration = folder / "tinyproxy.conf"
-    configuration.write_text(
-        f'Port {port}\nListen 127.0.0.1\nTimeout 30\nLogFile "{log}"\nLogLevel Connect\nMaxClients 10\nBasicAuth ada proxy-passwort\n'
-    )
-    process = await asyncio.create_subprocess_exec(
-        str(program), "-d", "-c", str(configuration), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        await _until_open(port)
-        yield port, log
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 class GithubServer:

@@ -42,6 +42,8 @@ from delegate.foundation.errors import DelegateError
 from delegate.foundation.secrets import hide_credentials
 from delegate.model.sources import Source, SourceType
 
+_UNSIGNED = "the project {0} wants signatures: those are checked of commits and tags in Git, and not of charts from a repository"
+
 
 class _Opened(NamedTuple):
     """A source's tree at one revision, and where in it the source is."""
@@ -181,7 +183,8 @@ class Sources:
             artifact = await self._charts.open(source, chosen)
             path = "/".join(filter(None, (artifact.path, source.path)))
             where = f"{revision.repo_url} {source.chart} {revision.revision}"
-            yield _Opened(artifact.tree, msgspec.structs.replace(source, path=path), where)
+            notices = (_UNSIGNED.format(project),) if await self._git.policy_of(project) is not None else ()
+            yield _Opened(artifact.tree, msgspec.structs.replace(source, path=path), where, notices)
         else:
             url = self._git.parse(source.repo_url)
             policies = [policy for policy in (source.verify, await self._git.policy_of(project)) if policy is not None]
