@@ -33,9 +33,11 @@ _ALWAYS_SO = frozenset(
         "ApplyOutOfSyncOnly=true",
         "ClientSideApplyMigration=true",
         "FailOnSharedResource=true",
+        "IncludeMutationWebhook=true",
         "PruneLast=true",
         "RespectIgnoreDifferences=true",
         "ServerSideApply=true",
+        "ServerSideDiff=true",
         "Validate=true",
     }
 )
@@ -46,6 +48,8 @@ _WITHOUT_MEANING: Mapping[str, str] = {
     "PruneLast=false": "what is no longer wanted always goes last, after everything is healthy",
     "RespectIgnoreDifferences=false": "what is ignored when comparing is ignored when applying too",
     "ServerSideApply=false": "objects are always applied by the server",
+    "IncludeMutationWebhook=false": "what webhooks change is part of a dry run",
+    "ServerSideDiff=false": "differences are always those of the server's dry run",
     "Validate=false": "the server validates what it is given",
 }
 _KNOWN = (
@@ -73,7 +77,7 @@ class SyncOptionSet(msgspec.Struct, frozen=True):
     """`recreate`: an object may be deleted and made anew where a field can't be changed in place.
 
     `prune` speaks of an object that is no longer wanted, `delete` of the end of its Application. `awaits_kind`: an object whose kind
-    is not served yet is tried once everything before it is healthy.
+    is not served yet is tried once everything before it is healthy. `extraneous`: no longer wanted, it makes nothing OutOfSync.
     """
 
     create_namespace: bool = False

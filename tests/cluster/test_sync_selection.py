@@ -116,3 +116,14 @@ async def test_an_object_says_whether_it_may_be_pruned(syncer: Syncer, cluster: 
 
     await syncer.sync(prune=True, confirm=True)
     assert await exists(cluster, syncer, "guarded") is not goes_with_confirm
+
+
+async def test_an_extraneous_object_may_say_that_it_is_no_difference(syncer: Syncer) -> None:
+    """Without prune it stays and the Application is Synced; any other one makes it OutOfSync."""
+    ignored = settings_map("ignored", annotations={"argocd.argoproj.io/compare-options": "IgnoreExtraneous"})
+    syncer.write([*maps("one", "two"), ignored])
+    await syncer.sync()
+    syncer.write(maps("one", "two"))
+    assert (await syncer.sync()).sync is SyncStatus.SYNCED
+    syncer.write(maps("one"))
+    assert (await syncer.sync()).sync is SyncStatus.OUT_OF_SYNC

@@ -191,10 +191,15 @@ class Preparation:
                 f"the plan {self._report.plan_hash} is not the approved one, {approved}",
                 hint="look at the difference again and approve the new plan",
             )
-        if prunes and not ground.desired.manifests and not ground.desired.spared and not self._task.options.force:
+        if (
+            prunes
+            and not ground.desired.manifests
+            and not ground.desired.spared
+            and not (self._task.options.force or self._task.options.confirm)
+        ):
             raise EmptyRenderError(
                 f"the source renders no object, and {len(prunes)} would be pruned",
-                hint="check path and revision; to take everything away, sync once with options {prune: true, force: true}",
+                hint="check path and revision; to take everything away, sync once with options {prune: true, confirm: true}",
             )
         self._guard_prunes(ground, plan)
         return plan

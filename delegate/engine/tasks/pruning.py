@@ -29,7 +29,10 @@ _CONFIRM_HINT = "sync once with options {confirm: true} to delete them all"
 
 
 class Leftovers(msgspec.Struct, frozen=True):
-    """What is owned and no longer wanted: to prune, already gone (or no longer ours), and to keep, with the reasons."""
+    """What is owned and no longer wanted: to prune, already gone (or no longer ours), and to keep, with the reasons.
+
+    `ignored` are those whose own annotation says that being there still is no difference.
+    """
 
     prunes: tuple[PlannedChange, ...] = ()
     gone: tuple[ResourceKey, ...] = ()
@@ -37,6 +40,12 @@ class Leftovers(msgspec.Struct, frozen=True):
     types: dict[ResourceKey, ResourceType] = {}
     propagations: dict[ResourceKey, Propagation] = {}
     kept: tuple[ResourceKey, ...] = ()
+    ignored: frozenset[ResourceKey] = frozenset()
+
+    @property
+    def extraneous(self) -> list[ResourceKey]:
+        """What makes an Application OutOfSync while it is still there."""
+        return [key for key in (*self.kept, *(prune.key for prune in self.prunes)) if key not in self.ignored]
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -71,7 +80,7 @@ async def find_leftovers(
     notices += [f"{key} is kept for now: {error.message}" for key, error in observed.unreadable.items()]
     prunes: dict[ResourceKey, PlannedChange] = {}
     waves = {entry.key: entry.wave for entry in stale}
-    propagations, kept = dict[ResourceKey, Propagation](), list[ResourceKey]()
+    propagations, kept, ignored = dict[ResourceKey, Propagation](), list[ResourceKey](), set[ResourceKey]()
     for entry in stale:
         key = entry.key
         if key not in types or key in observed.unreadable:
@@ -83,6 +92,7 @@ async def find_leftovers(
             notices += [reason] if reason else []
             continue
         own, _ = options_of(metadata, removal.options)
+        ignored |= {key} if own.extraneous else set()
         to_keep = removal.reason_to_keep(own)
         if not to_keep and key.group_kind == _DEFINITION and not removal.confirmed:
             to_keep = await _reason_to_keep_definition(client, types[key], key, applyset)
@@ -93,7 +103,7 @@ async def find_leftovers(
             prunes[key] = plan_prune(key, entry.version, str(metadata["uid"]), wave=entry.wave)
             propagations[key] = own.propagation
     ordered = tuple(prunes[key] for stage in order_for_prune(prunes, waves) for key in stage.keys)
-    return Leftovers(ordered, tuple(gone), tuple(notices), types, propagations, tuple(kept))
+    return Leftovers(ordered, tuple(gone), tuple(notices), types, propagations, tuple(kept), frozenset(ignored))
 
 
 async def _reason_to_keep_definition(client: ApiClient, definitions: ResourceType, key: ResourceKey, applyset: str) -> str:

@@ -10,6 +10,7 @@ from delegate.engine.tasks.preparing import Ground, Parts, Preparation
 from delegate.engine.tasks.reports import Report
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.inventory import InventoryState
+from delegate.model.resources import ResourceKey
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.tasks import Task
 
@@ -32,21 +33,21 @@ class SyncRun:
         plan = self._preparation.gate(ground)
         self._context.report("plan.made", self._report.plan_event(plan))
         if self._preparation.only_shows:
-            contested = any(finding.contest is not None for finding in ground.findings)
-            self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes or contested else self._synced()
+            self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else self._sync_status(ground, ground.leftovers.extraneous)
             return
         if plan.has_writes or _owes_record(ground):
             await self._carrier.write(ground, plan)
         else:
             await self._carrier.wait(ground)
-        kept = 0 if self._task.options.prune else len(ground.leftovers.prunes)
-        if kept:
-            self._report.notice([f"{kept} objects are no longer wanted and are kept: prune is off"])
-        contested = any(finding.contest is not None for finding in ground.findings)
-        self._report.sync = SyncStatus.OUT_OF_SYNC if kept or contested else self._synced()
+        pruned = {prune.key for prune in ground.leftovers.prunes} if self._task.options.prune else set()
+        if ground.leftovers.prunes and not pruned:
+            self._report.notice([f"{len(ground.leftovers.prunes)} objects are no longer wanted and are kept: prune is off"])
+        self._report.sync = self._sync_status(ground, [key for key in ground.leftovers.extraneous if key not in pruned])
 
-    def _synced(self) -> SyncStatus:
-        """What can be said of the Application where everything that was looked at is as wanted."""
+    def _sync_status(self, ground: Ground, extraneous: list[ResourceKey]) -> SyncStatus:
+        """What can be said of the Application once what is wanted is as wanted."""
+        if extraneous or any(finding.contest is not None for finding in ground.findings):
+            return SyncStatus.OUT_OF_SYNC
         return SyncStatus.SYNCED if self._task.selection.is_whole else SyncStatus.UNKNOWN
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
