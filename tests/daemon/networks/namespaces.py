@@ -17,6 +17,8 @@ _SECONDS = 55
 
 
 def run_inside(scenario: str, directory: Path) -> None:
+    for name, package in (("ip", "iproute2"), ("dnsmasq", "dnsmasq-base"), ("squid", "squid-openssl")):
+        program(name, package)
     unshare = [program("unshare", "util-linux"), "--net", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user", "--user"])]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("namespaces can't be made here (unshare --net --mount)")
