@@ -1,6 +1,7 @@
 """Programs that are killed, suspended, starved of disk and started again: one place each for a manager or a delegate."""
 
 import asyncio
+import contextlib
 import resource
 import signal
 import sys
@@ -23,6 +24,7 @@ class Life:
         self._log = directory / f"{name}.log"
         self._clock = directory / f"{name}.clock"
         self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
@@ -33,8 +35,12 @@ class Life:
         return None if self._process is None else self._process.returncode
 
     async def start(self) -> None:
-        if self.alive:
-            return
+        """Whoever calls it, and how many at once: there is one process."""
+        async with self._starting:
+            if not self.alive:
+                await self._start()
+
+    async def _start(self) -> None:
         self.starts += 1
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -51,7 +57,8 @@ class Life:
 
     def signal(self, number: signal.Signals) -> None:
         if self.alive and self._process is not None:
-            self._process.send_signal(number)
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -76,7 +83,8 @@ class Life:
         """No file of this process can grow any more, as on a disk that is full; also not its log."""
         if self.alive and self._process is not None:
             limit = 1 if full else _PLENTY
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (limit, _PLENTY))
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (limit, _PLENTY))
 
     def tail(self, lines: int = 15) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
