@@ -1,6 +1,7 @@
 """The API servers that the suite runs against, and the clients that it uses."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,10 +101,15 @@ def kind(text: str) -> GroupKind:
 
 
 async def eventually(condition: Callable[[], object], *, within: float = 10.0) -> None:
-    """Returns once the condition holds; AssertionError when it does not in time."""
+    """Returns once the condition, which may be awaited, holds; AssertionError when it does not in time."""
     try:
         async with asyncio.timeout(within):
-            while not condition():  # noqa: ASYNC110  # what is waited for has no event
+            while not await _answer(condition):
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"not so within {within:g} s") from None
+
+
+async def _answer(condition: Callable[[], object]) -> object:
+    answer = condition()
+    return await answer if inspect.isawaitable(answer) else answer

@@ -13,7 +13,7 @@ from delegate.model.applied import APPLIED_ANNOTATION, PART_OF_LABEL
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS
+from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, eventually
 from tests.cluster.syncing import Syncer, actions, deployment, settings_map, syncer_for
 
 LEASES = ResourceType(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", namespaced=True)
@@ -117,6 +117,20 @@ async def test_hooks_run_around_the_deletion(syncer: Syncer, cluster: Cluster) -
         ("before", "PreDelete", "created"),
         ("after", "PostDelete", "created"),
     ]
+
+
+async def test_hooks_of_earlier_syncs_go_too(syncer: Syncer, cluster: Cluster) -> None:
+    """They are kept to be looked at, and nobody's once their Application is no more; orphaned objects keep theirs."""
+    jobs = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
+    syncer.write([settings_map(), hook("migrate", "PreSync")])
+    await syncer.sync()
+    assert await exists(cluster, jobs, syncer.namespace, "migrate")
+    await syncer.sync(delete="cascade")
+    await eventually(lambda: _is_gone(cluster, jobs, syncer.namespace, "migrate"))
+
+
+async def _is_gone(cluster: Cluster, resource_type: ResourceType, namespace: str, name: str) -> bool:
+    return not await exists(cluster, resource_type, namespace, name)
 
 
 async def test_a_failing_predelete_hook_keeps_everything(syncer: Syncer, cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
-from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
+from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.records.leases import WriteLease, hold_lease, remove_lease
 from delegate.engine.records.releases import ReleaseStore
@@ -29,7 +29,7 @@ from delegate.engine.tasks.releasing import let_go
 from delegate.engine.tasks.reports import Report
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import raise_all
-from delegate.model.hooks import Hook, Phase, take_hooks_apart
+from delegate.model.hooks import HOOK_OF_LABEL, Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
 from delegate.model.plan import Plan, PlannedChange, plan_hash
 from delegate.model.resources import ResourceKey
@@ -165,6 +165,8 @@ class DeletionRun:
                 await self._run_hooks(hooks, ending, Phase.POST_DELETE)
             finally:
                 await hooks.clean_up()
+            if self._task.options.delete is Deletion.CASCADE:
+                await self._remove_hooks(ending)
             await ReleaseStore(client, self._task.application, self._namespace).remove_all()
             with contextlib.suppress(NotFoundError):  # its namespace may be among what was deleted
                 await store.remove(gone)
@@ -177,6 +179,18 @@ class DeletionRun:
         if due:
             with self._report.timed("hooks"):
                 await hooks.run(due, self._deadline())
+
+    async def _remove_hooks(self, ending: _Ending) -> None:
+        """What hooks of this Application are still there, from whatever sync: they are in no inventory, and nobody else's."""
+        places = {(hook.manifest.group_kind, hook.manifest.version, hook.manifest.namespace) for hook in ending.hooks}
+        labels = f"{HOOK_OF_LABEL}={self._applyset}"
+        for group_kind, version, namespace in sorted(places):
+            with contextlib.suppress(UnknownKindError, NotFoundError):
+                resource_type = await ending.discovery.resource_for(group_kind, version)
+                found = await ending.client.list(resource_type, namespace, labels=labels, metadata_only=True)
+                for item in found.items:
+                    metadata = item["metadata"]
+                    await ending.client.delete(resource_type, namespace, metadata["name"], uid=metadata["uid"])
 
     async def _remove(self, ending: _Ending, authority: WriteLease, store: InventoryStore) -> StoredInventory:
         """Everything that goes, gone; everything that stays, let go. Raises what could not be removed, with the rest recorded."""
