@@ -282,3 +282,24 @@ async def test_a_fault_of_the_server_is_no_crash(server: FakeServer, sources: So
         await render_with(server, sources, repository, TEMPLATE, HelmOptions(parameters=(HelmParameter("x", "1"),)))
 
     assert isinstance(caught.value, RenderFailedError)
+
+
+async def test_what_helm_would_check_is_not_asked(server: FakeServer, sources: Sources, repository: Repository) -> None:
+    """Kinds that nobody serves yet, hooks, definitions, objects that exist: all is rendered, and only the lookup is read."""
+    server.put(SECRET, data={"a": "MQ=="})
+    server.objects["/api/v1/namespaces/shop/secrets/made"] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "made"}}
+    files = {
+        "templates/config.yaml": TEMPLATE,
+        "templates/made.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: made}\n",
+        "templates/custom.yaml": "apiVersion: other.example/v1\nkind: Thing\nmetadata: {name: thing}\n---\n"
+        "apiVersion: more.example/v1\nkind: Proxy\nmetadata: {name: proxy}\n",
+        "templates/hook.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-install}}\n",
+        "crds/crd.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.other.example}\n",
+    }
+    repository.commit(chart(files=files, directory="chart"))
+
+    rendered = await render(sources, source_of(repository.url, "main", "chart"), server.target)
+
+    assert sorted(manifest.name for manifest in rendered.manifests) == ["hook", "made", "proxy", "seen", "thing", "things.other.example"]
+    assert set(server.asked) == {SECRET, "/api/v1/secrets"}
+    assert not [notice for notice in rendered.notices if "CRD" in notice]

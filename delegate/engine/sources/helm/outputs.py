@@ -26,6 +26,8 @@ _PLACES = (
 _MISSING = re.compile(r"found in Chart\.yaml, but missing in charts/ directory: (.*)")
 _WARNING = re.compile(r'level=WARN msg="((?:[^"\\]|\\.)*)"|(?:warning|WARNING): (.*)')
 _MOST_WARNINGS = 5
+_OF_DRY_RUNS = "This chart or one of its subcharts contains CRDs"
+"""Said where helm asks a cluster; what it is about is ordered and waited for here."""
 
 Shown = Callable[[str], str]
 """The path in the repository of a file that helm names, beginning with the name of the chart."""
@@ -82,7 +84,7 @@ def warnings_of(stderr: str) -> tuple[str, ...]:
     found = []
     for line in stderr.splitlines():
         match = _WARNING.search(line)
-        if match is not None:
+        if match is not None and not (match[1] or match[2]).startswith(_OF_DRY_RUNS):
             found.append(redact(match[1] or match[2]))
     return tuple(f"helm: {words[:300]}" for words in list(dict.fromkeys(found))[:_MOST_WARNINGS])
 
