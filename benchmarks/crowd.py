@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -27,8 +28,27 @@ _GATHER_SECONDS = 400.0
 _BACK_SECONDS = 90.0
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Delegates, and seconds."""
+
+    delegates: int
+    settle: float
+    idle: float
+    away: float
+
+
+FULL = Sizes(2000, 20.0, 60.0, 20.0)
+QUICK = Sizes(20, 0.5, 1.0, 1.0)
+
+
 async def measure(directory: Path, *, quick: bool) -> Report:
-    size, settle, idle, away = (20, 0.5, 1.0, 1.0) if quick else (2000, 20.0, 60.0, 20.0)
+    return await measure_crowd(directory, QUICK if quick else FULL)
+
+
+async def measure_crowd(directory: Path, sizes: Sizes) -> Report:
+    """The same for any sizes."""
+    size, settle, idle, away = sizes.delegates, sizes.settle, sizes.idle, sizes.away
     circumstances = (load_average(),)
     port = _free_port()
     environment = {"DELEGATE_MANAGER_LISTEN": f"127.0.0.1:{port}", "DELEGATE_MANAGER_STATE_DIR": str(directory / "manager")}
