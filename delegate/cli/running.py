@@ -83,6 +83,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         rendering=RenderSettings.from_settings(settings.sources),
         environment=child_environment(settings.network, bundle=child_bundle(state)),
         on_request=metrics.record_api_request,
+        on_source_fault=metrics.record_source_error,
         proxy_for=proxies.address_for,
         policies=settings.rules.policies,
         health_rules=settings.rules.health,

@@ -11,9 +11,9 @@ import pytest
 from delegate.engine.sources.errors import ForeignDocumentError, NoManifestsError, PathNotFoundError, SourceTooLargeError, SubmoduleError
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.manifests import Sources
-from delegate.foundation.errors import ErrorGroup
+from delegate.foundation.errors import DelegateError, ErrorGroup
 from delegate.model.resources import Origin
-from tests.sources.repositories import Repository, config_map, git, make_sources, names, render, resolve, run_case, source_of
+from tests.sources.repositories import ENVIRONMENT, Repository, config_map, git, make_sources, names, render, resolve, run_case, source_of
 
 
 class TestCase29:
@@ -207,3 +207,22 @@ def test_a_rendered_set_shows_no_bodies(tmp_path: Path) -> None:
         return repr(await render(make_sources(tmp_path), source_of("", path=str(tmp_path / "s.yaml"))))
 
     assert "hunter2" not in asyncio.run(rendered())
+
+
+async def test_faults_are_counted_by_kind(repository: Repository, tmp_path: Path) -> None:
+    """Once each, whether one source is read or several."""
+    told: list[str] = []
+    sources = Sources(cache_dir=tmp_path / "cache", allow_local=True, environment=ENVIRONMENT, on_fault=told.append)
+    files = {"good/cm.yaml": config_map("a"), "bad/cm.yaml": "a: b: c\n", "kust/kustomization.yaml": "resources: [nothing.yaml]\n"}
+    repository.commit(files)
+    for path in ("bad", "kust"):
+        wanted = (source_of(repository.url, "main", path),)
+        for several in (wanted, (*wanted, source_of(repository.url, "main", "good"))):
+            revisions = await sources.resolve_all(several, timeout=40)
+            with pytest.raises(DelegateError):
+                await sources.render_all(several, revisions, timeout=40)
+    with pytest.raises(DelegateError):
+        await sources.resolve(source_of(repository.url, "nowhere"), timeout=40)
+    sources.close()
+
+    assert told == ["decode", "decode", "kustomize", "kustomize", "git"]

@@ -26,6 +26,7 @@ from delegate.engine.sources.errors import (
     OutsideSourceError,
     PathNotFoundError,
     SourceTimeoutError,
+    metric_kind,
 )
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.repositories import GitRepositories
@@ -38,11 +39,15 @@ from delegate.engine.sources.targets import Target
 from delegate.engine.sources.trees import Tree
 from delegate.engine.sources.variables import variables_of
 from delegate.engine.sources.workshops import Lent, Product, Request, Workshop
-from delegate.foundation.errors import DelegateError
+from delegate.foundation.errors import DelegateError, flatten
 from delegate.foundation.secrets import hide_credentials
 from delegate.model.sources import Source, SourceType
 
 _UNSIGNED = "the project {0} wants signatures: those are checked of commits and tags in Git, and not of charts from a repository"
+
+
+OnFault = Callable[[str], None]
+"""Told of each fault: `git`, `helm`, `kustomize` or `decode`."""
 
 
 class _Opened(NamedTuple):
@@ -72,11 +77,13 @@ class Sources:
         limits: SourceLimits | None = None,
         book: AccessBook | None = None,
         environment: Mapping[str, str],
+        on_fault: OnFault | None = None,
     ) -> None:
         rendering, limits = rendering or RenderSettings(), limits or SourceLimits()
         book = book or AccessBook(rendering.repositories_dir)
         logins = Logins(settings or GitSettings(), book, environment)
         self._allow_local = allow_local
+        self._on_fault = on_fault
         self._limits = limits
         self._git = GitRepositories(cache_dir=cache_dir, logins=logins, limits=limits, allow_local=allow_local, environment=environment)
         self._charts = ChartRepositories(cache_dir=cache_dir, book=book, limits=limits, environment=environment)
@@ -97,7 +104,7 @@ class Sources:
             return ResolvedRevision()
         revision = source.target_revision or "HEAD"
         try:
-            async with asyncio.timeout(timeout):
+            async with self._counted(source), asyncio.timeout(timeout):
                 if is_chart_source(source):
                     chosen = await self._charts.resolve(source)
                     return ResolvedRevision(hide_credentials(address_of(source)), chosen.version, digest=chosen.digest, place=chosen.url)
@@ -126,7 +133,7 @@ class Sources:
         """
         target = target or Target()
         try:
-            async with asyncio.timeout(timeout):
+            async with self._counted(source), asyncio.timeout(timeout):
                 if not source.repo_url:
                     return await self._render_local(source, target)
                 return await self._mended(lambda: self._render_one(source, revision, target), [source])
@@ -144,10 +151,25 @@ class Sources:
         if len(sources) == 1:
             return await self.render(sources[0], revisions[0], timeout=timeout, target=target)
         try:
-            async with asyncio.timeout(timeout):
+            async with self._counted(sources[0]), asyncio.timeout(timeout):
                 return await self._mended(lambda: self._render_several(sources, revisions, target or Target()), sources)
         except TimeoutError as error:
             raise _too_slow(sources[0], "reading it and the other sources", timeout) from error
+
+    @contextlib.asynccontextmanager
+    async def _counted(self, source: Source) -> AsyncIterator[None]:
+        try:
+            yield
+        except DelegateError as error:
+            self._count(metric_kind(flatten(error)[0]))
+            raise
+        except TimeoutError:
+            self._count("helm" if is_chart_source(source) else "git")
+            raise
+
+    def _count(self, kind: str) -> None:
+        if self._on_fault is not None:
+            self._on_fault(kind)
 
     async def _render_one(self, source: Source, revision: ResolvedRevision, target: Target) -> Rendered:
         async with self._open(source, revision, target.project) as opened:

@@ -9,7 +9,7 @@ from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.clusters.transport import ProxyFor
 from delegate.engine.policies.gates import Gate
 from delegate.engine.sources.access.books import AccessBook, ReadSecrets
-from delegate.engine.sources.manifests import Sources
+from delegate.engine.sources.manifests import OnFault, Sources
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.deleting import DeletionRun
@@ -69,6 +69,7 @@ def build_engine(
     rendering: RenderSettings | None = None,
     environment: Mapping[str, str],
     on_request: OnRequest | None = None,
+    on_source_fault: OnFault | None = None,
     proxy_for: ProxyFor | None = None,
     policies: Path | None = None,
     health_rules: Path | None = None,
@@ -80,7 +81,9 @@ def build_engine(
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     rendering = rendering or RenderSettings()
     book = AccessBook(rendering.repositories_dir, read_secrets=_secrets_of(registry, rendering.repositories_namespace))
-    sources = Sources(cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, book=book, environment=environment)
+    sources = Sources(
+        cache_dir=cache_dir, allow_local=allow_local, rendering=rendering, book=book, environment=environment, on_fault=on_source_fault
+    )
     queries = PathQueries(cache_dir / "queries")
     return Engine(
         Parts(
