@@ -22,12 +22,15 @@ def _trust(network: Network, environment: Mapping[str, str], bundle: Path | None
     if network.ssl_cert_file is None:
         return {}
     if bundle is None:
-        from delegate.foundation.authorities import write_bundle  # noqa: PLC0415 - most have no authorities of their own
+        from delegate.foundation.authorities import is_system_bundle, write_bundle  # noqa: PLC0415 - most have no authorities of their own
         from delegate.foundation.settings.directories import cache_directory  # noqa: PLC0415
 
         try:
-            bundle = cache_directory(environment) / "authorities.pem"
-            write_bundle(bundle, network.ssl_cert_file)
+            if is_system_bundle(network.ssl_cert_file):
+                bundle = network.ssl_cert_file
+            else:
+                bundle = cache_directory(environment) / "authorities.pem"
+                write_bundle(bundle, network.ssl_cert_file)
         except OSError:  # no home, or none that can be written to: the private authorities alone are better than none
             bundle = network.ssl_cert_file
     named = str(bundle)

@@ -81,7 +81,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         ),
         retrying=retrying,
         rendering=RenderSettings.from_settings(settings.sources),
-        environment=child_environment(settings.network, bundle=child_bundle(state)),
+        environment=child_environment(settings.network, bundle=child_bundle(state, settings.network.ssl_cert_file)),
         on_request=metrics.record_api_request,
         on_source_fault=metrics.record_source_error,
         proxy_for=proxies.address_for,

@@ -76,7 +76,8 @@ class Certificates:
             clock=clock,
             settled=self._is_settled,
         )
-        self._authorities, self._child_bundle = settings.network.ssl_cert_file, child_bundle(identity.state_dir)
+        self._authorities = settings.network.ssl_cert_file
+        self._child_bundle = child_bundle(identity.state_dir, self._authorities)
         self._outside = OutsideDirectory(identity.cert_dir)
         self.holder = Holder(
             Generations(identity.cert_dir),
@@ -193,7 +194,7 @@ class Certificates:
 
     def _write_child_bundle(self) -> None:
         """Git and credential plugins believe whom we believe. Raises AuthoritiesError."""
-        if self._authorities is None:
+        if self._authorities in (None, self._child_bundle):
             return
         try:
             write_bundle(self._child_bundle, self._authorities)

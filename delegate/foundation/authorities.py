@@ -42,9 +42,18 @@ def bundle_files(path: Path) -> tuple[Path, ...]:
     return tuple(each for each in sorted(path.iterdir()) if not each.name.startswith(".") and _may_hold(each))
 
 
-def child_bundle(state_dir: Path) -> Path:
-    """Where the daemon keeps the bundle of its children."""
-    return state_dir / "cache" / "authorities.pem"
+def is_system_bundle(path: Path) -> bool:
+    """Whether this file is the system's own: nobody has to be told of its authorities beside the system's."""
+    system = system_bundle()
+    try:
+        return system is not None and path.samefile(system)
+    except OSError:
+        return False
+
+
+def child_bundle(state_dir: Path, extra: Path | None) -> Path:
+    """The bundle of the daemon's children: one that it keeps, or `extra` itself where that is the system's file, which is large."""
+    return extra if extra is not None and is_system_bundle(extra) else state_dir / "cache" / "authorities.pem"
 
 
 def write_bundle(target: Path, extra: Path | None) -> int:

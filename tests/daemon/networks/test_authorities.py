@@ -15,7 +15,7 @@ from delegate.daemon.connection.contexts import Contexts
 from delegate.daemon.connection.errors import UntrustedError
 from delegate.daemon.connection.transport import Endpoint, Limits, Transport
 from delegate.daemon.connection.trust import AuthoritiesError, tls_context
-from delegate.foundation.authorities import system_bundle, write_bundle
+from delegate.foundation.authorities import child_bundle, system_bundle, write_bundle
 from delegate.foundation.secrets import Secret
 from delegate.foundation.settings.loading import load
 from delegate.foundation.settings.programs import LocalSettings
@@ -153,6 +153,22 @@ def test_children_believe_the_private_authorities_beside_the_systems(tmp_path: P
         assert text.count("BEGIN CERTIFICATE") > 1
         assert system.read_text().strip().splitlines()[1] in text
     assert variables["AWS_CA_BUNDLE"] == variables["SSL_CERT_FILE"]
+
+
+def test_the_systems_own_file_is_copied_for_nobody(tmp_path: Path) -> None:
+    """It is large, and state directories may be small: children read it where it is."""
+    system = system_bundle()
+    if system is None:
+        pytest.skip("this machine keeps its authorities in no single file")
+    (tmp_path / "link.pem").symlink_to(system)
+    environment = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "SSL_CERT_FILE": str(tmp_path / "link.pem")}
+    network = load(LocalSettings, environment=environment).settings.network
+
+    assert child_environment(network, environment)["SSL_CERT_FILE"] == str(tmp_path / "link.pem")
+
+    assert not (tmp_path / "cache").exists()
+    assert child_bundle(tmp_path, tmp_path / "link.pem") == tmp_path / "link.pem"
+    assert child_bundle(tmp_path, tmp_path / "other.pem").parent.parent == tmp_path
 
 
 def test_a_bundle_is_written_whole(tmp_path: Path, authority: trustme.CA) -> None:
