@@ -214,3 +214,20 @@ async def test_a_database_that_cannot_be_reached() -> None:
     await engine.close()
 
     assert "a-secret" not in str(refused.value)
+
+
+@ON_SQLITE
+async def test_what_can_wait_a_moment_shares_commits(store: Store) -> None:
+    """Many signs of life of one moment are one commit or two; a single one waits for nothing."""
+    assert await store.database.write_soon(lambda tx: 1) == 1
+    before = store.database.commits
+
+    answers = await asyncio.gather(*(later(store, number) for number in range(40)))
+
+    assert answers == list(range(40))
+    assert store.database.commits - before <= 12
+
+
+async def later(store: Store, number: int) -> int:
+    await asyncio.sleep(number * 0.001)
+    return await store.database.write_soon(lambda tx: number)

@@ -14,7 +14,7 @@ async def heartbeat(call: Call[HeartbeatRequest, Nothing]) -> HeartbeatAnswer:
     request, services = call.body, call.services
     check_count("attempts", request.attempts, services.limits.attempts_named)
     check_count("acknowledged", request.acknowledged, services.limits.attempts_named)
-    decisions, commands = await services.database.write(lambda tx: heartbeats.beat(tx, call.principal.delegate_id, request))
+    decisions, commands = await services.database.write_soon(lambda tx: heartbeats.beat(tx, call.principal.delegate_id, request))
     return HeartbeatAnswer(
         request_id=request.request_id,
         server_time=call.server_time(),

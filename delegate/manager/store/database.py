@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 _BATCH = 128
 _QUEUE = 10_000
 _SLICE_SECONDS = 0.005  # then those who are done are answered, and the others have the next commit
+_MOMENT_SECONDS = 0.05
 _REPEATS = 10
 _DATABASE_TIME = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
@@ -66,6 +67,7 @@ class Database:
         self._on_commit = on_commit
         self._queue: asyncio.Queue[_Waiting[Any]] = asyncio.Queue(_QUEUE)
         self._ended = False
+        self._latest_soon = 0.0
         self.commits = 0
         self.operations = 0
 
@@ -85,6 +87,14 @@ class Database:
         except asyncio.QueueFull:
             raise OverloadedError("the manager has more to write than its disk takes", retry_after=1.0) from None
         return await answer
+
+    async def write_soon(self, operation: Operation[T]) -> T:
+        """The same for what comes often, from many, and can wait a moment: under load those of one moment share a commit."""
+        loop = asyncio.get_running_loop()
+        before, self._latest_soon = self._latest_soon, loop.time()
+        if self._latest_soon - before < _MOMENT_SECONDS:
+            await asyncio.sleep(_MOMENT_SECONDS - self._latest_soon % _MOMENT_SECONDS)
+        return await self.write(operation)
 
     async def read(self, operation: Operation[T]) -> T:
         """What the operation returns, from one consistent state."""
