@@ -13,6 +13,7 @@ DelegateError
       ├── CorruptInventoryError
       ├── ForeignInventoryError   the record belongs to another tool
       ├── InventoryTooLargeError
+      ├── NoReleaseError          nothing recorded that a rollback could mean
       └── CorruptReleaseError     a release that can't be read, or is not as it was written
 """
 
@@ -81,6 +82,11 @@ class ForeignInventoryError(InventoryError):
 
 class InventoryTooLargeError(InventoryError):
     default_code = "input.inventory_too_large"
+    category = Category.INPUT
+
+
+class NoReleaseError(InventoryError):
+    default_code = "input.no_release"
     category = Category.INPUT
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from delegate.model.errors import CorruptReleaseError
 from delegate.model.inventory import APPLICATION_LABEL, inventory_name
+from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.resources import JsonObject, Manifest, Origin
 from delegate.model.results import Summary
 
@@ -44,7 +45,8 @@ class ReleaseOutcome(enum.StrEnum):
 class Release(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One of an Application's releases, without its objects. `number` counts from 1; `content` is the hash of the set.
 
-    `verified` is set by who has evidence that it is good, beyond health. Times are ISO 8601 in UTC.
+    `verified` is set by who has evidence that it is good, beyond health; `bad` once it was rolled back from. `restores` is the
+    number of the release that it put back. `ignored` and `ownership` are the rules that it was applied by. Times are ISO 8601 in UTC.
     """
 
     number: int
@@ -61,10 +63,14 @@ class Release(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     parts: int = 1
     summary: Summary = Summary()
     task: str = ""
+    restores: int = 0
+    bad: bool = False
+    ignored: tuple[IgnoredDifference, ...] = ()
+    ownership: tuple[OwnershipRule, ...] = ()
 
     @property
     def is_good(self) -> bool:
-        return self.verified or self.outcome is ReleaseOutcome.HEALTHY
+        return not self.bad and (self.verified or self.outcome is ReleaseOutcome.HEALTHY)
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):

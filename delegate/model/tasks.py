@@ -18,6 +18,7 @@ from delegate.model.guards import PruneGuard
 from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.releases import DEFAULT_LIMIT
 from delegate.model.resources import JsonObject
+from delegate.model.rollbacks import GitMode, RollbackSpec
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 
@@ -172,6 +173,10 @@ class Task(_Strict, frozen=True):
         """The objects that this run is about."""
         return read_selection(self.options.resources)
 
+    def rollback_spec(self) -> RollbackSpec:
+        """The spec of a rollback task. Raises TaskDocumentError."""
+        return _convert(self.spec, RollbackSpec, "spec")
+
     def document(self) -> JsonObject:
         """The task as the JSON object that `read_task` reads back."""
         return dict(msgspec.to_builtins(self))
@@ -231,6 +236,11 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
             yield from _faults_of_sources(task.sync_spec())
         except TaskDocumentError as error:
             yield error
+    if task.kind is TaskKind.ROLLBACK:
+        try:
+            yield from _faults_of_rollback(task.rollback_spec())
+        except TaskDocumentError as error:
+            yield error
 
 
 def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:
@@ -239,6 +249,19 @@ def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:
     for field, words, hint in faults_of_sources(spec.all_sources):
         place = f"spec.sources{field}" if spec.sources else f"spec.source{field.removeprefix('[0]')}"
         yield TaskDocumentError(f"{place}: {words}", hint=hint).at(place)
+
+
+def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
+    if spec.workload is not None and spec.helm_release is not None:
+        yield TaskDocumentError("spec has both `workload` and `helmRelease`", hint="take one of them").at("spec.workload")
+    if spec.workload is not None:
+        if spec.workload.kind not in ("Deployment", "StatefulSet", "DaemonSet"):
+            words = f"spec.workload.kind: {spec.workload.kind!r} has no revisions; Deployment, StatefulSet and DaemonSet have"
+            yield TaskDocumentError(words).at("spec.workload.kind")
+        if not spec.workload.name:
+            yield TaskDocumentError("spec.workload.name: which one?").at("spec.workload.name")
+    if spec.git.mode is not GitMode.NONE and not spec.git.commit:
+        yield TaskDocumentError("spec.git.commit: which commit is to be taken back?").at("spec.git.commit")
 
 
 def _convert(value: object, wanted: type[T], where: str, file: str = "") -> T:

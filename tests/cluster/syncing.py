@@ -19,7 +19,7 @@ from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resources import JsonObject
 from delegate.model.results import ResourceResult, TaskResult
-from delegate.model.tasks import read_task
+from delegate.model.tasks import Task, read_task
 
 _FAST = Retrying(max_attempts=4, base_seconds=0.01, max_seconds=0.1, max_duration_seconds=20.0)
 
@@ -59,15 +59,28 @@ class Syncer:
             },
             "options": options,
         }
-        task = read_task(document)
+        return await self._attempt(read_task(document), stop or StopSignal())
+
+    async def _attempt(self, task: Task, stop: StopSignal) -> TaskResult:
         context = AttemptContext(
             task_id="task-1",
             attempt_id=str(uuid.uuid4()),
             deadline=asyncio.get_running_loop().time() + task.timeout_seconds,
-            stop=stop or StopSignal(),
+            stop=stop,
             report=self.on_event,
         )
         return await self.engine.run(task, context)
+
+    async def roll_back(self, *, timeout: str = "30s", options: JsonObject | None = None, **spec: object) -> TaskResult:
+        document = {
+            "kind": "rollback",
+            "application": self.application,
+            "destination": {"namespace": self.namespace},
+            "timeout": timeout,
+            "spec": spec,
+            "options": options or {},
+        }
+        return await self._attempt(read_task(document), StopSignal())
 
     async def sync(self, *, timeout: str = "30s", **options: object) -> TaskResult:
         return await self.run("sync", timeout=timeout, stop=None, **options)

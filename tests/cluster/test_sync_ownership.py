@@ -198,11 +198,11 @@ async def test_replicas_that_an_autoscaler_set_stay(syncer: Syncer, cluster: Clu
         "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 9},
     }
     syncer.write([deployment(replicas=2), scaler])
-    first = await syncer.sync()
+    first = await syncer.sync(wait=False)
     await _scale(cluster, syncer, 4)
 
     syncer.write([deployment(replicas=2, image="nginx:2.0"), scaler])
-    result = await syncer.sync()
+    result = await syncer.sync(wait=False)
 
     assert any("also driven by autoscaling/HorizontalPodAutoscaler" in notice for notice in first.notices)
     live = await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")

@@ -18,6 +18,7 @@ from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
+from delegate.engine.tasks.rolling_back import RollbackRun
 from delegate.engine.tasks.sync import SyncRun
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
@@ -34,6 +35,7 @@ class Engine:
             {
                 TaskKind.SYNC: lambda task, context: _sync_run(task, context, parts),
                 TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
+                TaskKind.ROLLBACK: lambda task, context: RollbackRun(task, context, parts),
             }
         )
 

@@ -39,7 +39,7 @@ from delegate.model.plan import Plan, PlannedChange, summarize
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
 from delegate.model.results import SyncStatus
-from delegate.model.tasks import Task
+from delegate.model.tasks import SyncSpec, Task
 from delegate.model.waves import Stage
 
 _PRUNE_SECONDS = 60.0
@@ -48,8 +48,20 @@ _PRUNE_SECONDS = 60.0
 class Carrier:
     """Carries out what one attempt has prepared. `message` is what a success has to say beyond its numbers."""
 
-    def __init__(self, task: Task, context: AttemptContext, report: Report, *, lease_seconds: int, health_rules: HealthBook) -> None:
+    def __init__(
+        self,
+        task: Task,
+        spec: SyncSpec,
+        context: AttemptContext,
+        report: Report,
+        *,
+        lease_seconds: int,
+        health_rules: HealthBook,
+        restores: int = 0,
+    ) -> None:
         self._task = task
+        self._spec = spec
+        self._restores = restores
         self._options = task.options
         self._context = context
         self._report = report
@@ -103,7 +115,7 @@ class Carrier:
     async def _begin_release(self, ground: Ground, plan: Plan, operation: str) -> ReleaseKeeper:
         """A release of what is about to be applied, where that is the whole and makes a difference."""
         desired = ground.desired
-        keeper = ReleaseKeeper(ground.client, desired.application, desired.namespace, limit=self._task.sync_spec().revision_history_limit)
+        keeper = ReleaseKeeper(ground.client, desired.application, desired.namespace, limit=self._spec.revision_history_limit)
         if plan.has_changes and self._task.selection.is_whole:
             release = Release(
                 number=0,
@@ -112,9 +124,11 @@ class Carrier:
                 plan=self._report.plan_hash,
                 summary=summarize(change.action for change in (*plan.items, *plan.prunes)),
                 task=self._context.task_id,
+                restores=self._restores,
+                ignored=self._spec.ignore_differences,
+                ownership=self._spec.ownership,
             )
-            hooks = {id(hook.manifest): hook.manifest for hook in desired.hooks}
-            await keeper.begin(release, (*desired.manifests, *hooks.values()))
+            await keeper.begin(release, desired.whole)
             self._report.release = keeper.number
         return keeper
 
@@ -142,7 +156,7 @@ class Carrier:
         if ground.creates_namespace:
             self._report.began_writing = True
             with contextlib.suppress(AlreadyExistsError):
-                managed = self._task.sync_spec().sync_policy.managed_namespace_metadata
+                managed = self._spec.sync_policy.managed_namespace_metadata
                 metadata: JsonObject = {"name": name, "labels": managed.labels, "annotations": managed.annotations}
                 await ground.client.create(NAMESPACE_TYPE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
             return

@@ -69,6 +69,12 @@ class DesiredSet(msgspec.Struct, frozen=True):
         return tuple(manifest for stage in self.stages for manifest in stage.manifests)
 
     @property
+    def whole(self) -> tuple[Manifest, ...]:
+        """All that a release keeps: members and hooks."""
+        hooks = {id(hook.manifest): hook.manifest for hook in self.hooks}
+        return (*self.manifests, *hooks.values())
+
+    @property
     def content(self) -> str:
         """What tells a sync of this set from one of another, hooks included."""
         hashes = [manifest_hash(each.body) for each in (*self.manifests, *(hook.manifest for hook in self.hooks))]

@@ -7,6 +7,8 @@ TaskError
 ├── OwnedElsewhereError     an object that another Application owns
 ├── InvalidQueryError       an expression that names no fields, or that never ends
 ├── PruneGuardError         a prune that wants to be confirmed
+├── NothingToRollBackError  a rollback that would change nothing
+├── KnownBadError           a set that was rolled back from
 ├── KindUnavailableError    a kind that the cluster doesn't serve
 ├── ChangedSincePlanError   an object that kept changing under the plan
 ├── PlanMismatchError       the plan is not the approved one
@@ -51,6 +53,16 @@ class KindUnavailableError(TaskError):
 class InvalidQueryError(TaskError):
     default_code = "input.query"
     category = Category.INPUT
+
+
+class NothingToRollBackError(TaskError):
+    default_code = "policy.nothing_to_roll_back"
+    category = Category.POLICY
+
+
+class KnownBadError(TaskError):
+    default_code = "policy.known_bad"
+    category = Category.POLICY
 
 
 class ObjectTerminatingError(TaskError):

@@ -122,6 +122,11 @@ class Preparation:
             report.cluster = cluster.uid
             return await self._judge(await self._look(cluster, rendered), rendered)
 
+    async def prepare_known(self, cluster: Cluster, rendered: Rendered) -> Ground:
+        """As `prepare`, for objects that need no source any more. `report.cluster` and `report.revision` are the caller's to set."""
+        with self._report.timed("plan"):
+            return await self._judge(await self._look(cluster, rendered), rendered)
+
     async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         desired = await self._desire(cluster, rendered)

@@ -10,8 +10,9 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ClusterError, ForbiddenError
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.records.releases import ReleaseStore
+from delegate.engine.tasks.errors import KnownBadError
 from delegate.model.inventory import InventoryEntry, confirmed
-from delegate.model.releases import Release, ReleaseOutcome
+from delegate.model.releases import Release, ReleaseOutcome, content_hash, encode_set
 from delegate.model.resources import Manifest, ResourceKey
 
 
@@ -28,6 +29,23 @@ class InventoryKeeper:
 
     async def confirm(self, applied: Iterable[InventoryEntry], gone: Iterable[ResourceKey]) -> None:
         self._stored = await self._store.write(self._stored, confirmed(self._stored.inventory, applied, gone))
+
+
+async def refuse_known_bad(client: ApiClient, application: str, namespace: str, manifests: Iterable[Manifest]) -> None:
+    """Raises KnownBadError where this very set was rolled back from. Who may not read releases has none."""
+    try:
+        bad = [release for release in await ReleaseStore(client, application, namespace).known() if release.bad]
+    except ForbiddenError:
+        return
+    if not bad:
+        return
+    content = await asyncio.to_thread(lambda: content_hash(encode_set(manifests)))
+    for release in bad:
+        if release.content == content:
+            raise KnownBadError(
+                f"this is what release {release.number} was, and that was rolled back from",
+                hint="change what was wrong with it in the source; or take it all the same: options {force: true}",
+            )
 
 
 class ReleaseKeeper:

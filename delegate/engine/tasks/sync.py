@@ -7,6 +7,7 @@ the cluster, and whatever ends the run, the result says what was done and what w
 from delegate.engine.tasks.carrying_out import Carrier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.preparing import Ground, Parts, Preparation
+from delegate.engine.tasks.recording import refuse_known_bad
 from delegate.engine.tasks.reports import Report
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.inventory import InventoryState
@@ -26,7 +27,7 @@ class SyncRun:
         self._context = context
         self._report = Report(task, context)
         self._preparation = Preparation(task, spec, context, parts, self._report)
-        self._carrier = Carrier(task, context, self._report, lease_seconds=parts.lease_seconds, health_rules=parts.health_rules)
+        self._carrier = Carrier(task, spec, context, self._report, lease_seconds=parts.lease_seconds, health_rules=parts.health_rules)
 
     async def execute(self) -> None:
         ground = await self._preparation.prepare()
@@ -35,6 +36,9 @@ class SyncRun:
         if self._preparation.only_shows:
             self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else self._sync_status(ground, ground.leftovers.extraneous)
             return
+        if plan.has_changes and self._task.selection.is_whole and not self._task.options.force:
+            desired = ground.desired
+            await refuse_known_bad(ground.client, desired.application, desired.namespace, desired.whole)
         if plan.has_writes or _owes_record(ground):
             await self._carrier.write(ground, plan)
         else:

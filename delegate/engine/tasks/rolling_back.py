@@ -1,0 +1,148 @@
+"""The rollback task: an Application back to a release, or one workload back by its own revisions. Never a success that changed nothing.
+
+    release -> plan (what running bits would change) -> refuse where that is nothing -> carry out as a sync does -> mark what was left
+
+What was rolled back from is marked as bad: a sync of that very content is refused until something else is wanted.
+"""
+
+import msgspec
+
+from delegate.engine.records.releases import ReleaseStore
+from delegate.engine.sources.renders import Rendered
+from delegate.engine.tasks.carrying_out import Carrier
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.desired import LOCAL_NAMESPACE
+from delegate.engine.tasks.errors import NothingToRollBackError, UnsupportedTaskError
+from delegate.engine.tasks.preparing import Ground, Parts, Preparation, retrying_of
+from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.undoing import WorkloadUndo
+from delegate.foundation.errors import Category, DelegateError
+from delegate.model.hooks import phases_of
+from delegate.model.plan import Plan
+from delegate.model.releases import Release
+from delegate.model.resources import Manifest
+from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
+from delegate.model.rollbacks import Choice, GitMode, RollbackSpec, choose_release
+from delegate.model.tasks import SyncSpec, Task
+
+_REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
+
+
+class RollbackRun:
+    """One attempt of a rollback task."""
+
+    def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
+        self._spec = task.rollback_spec()
+        _refuse_unsupported(self._spec)
+        # What the release did not have goes, unless the task says otherwise: half a release is none.
+        prune = True if task.options.prune is None else task.options.prune
+        self._task = msgspec.structs.replace(task, options=msgspec.structs.replace(task.options, prune=prune))
+        self._context = context
+        self._parts = parts
+        self._report = Report(task, context)
+        self._message = ""
+
+    async def execute(self) -> None:
+        self._report.notice(self._task.notices)
+        if self._spec.workload is not None:
+            undo = WorkloadUndo(self._task, self._spec.workload, self._context, self._parts, self._report)
+            self._message = await undo.execute()
+            return
+        await self._restore()
+
+    def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
+        touched = self._report.began_writing
+        if error is not None and outcome is Outcome.FAILED and not touched and error.category in _REFUSING and not error.retryable:
+            outcome = Outcome.REFUSED
+        message = message or (error.message if error else self._message)
+        if outcome is not None and touched and (undone := self._report.skip_undone()):
+            message += f"; stopped part way: {undone} of what was planned is not done"
+        return self._report.result(outcome or Outcome.SUCCEEDED, describe_error(error) if error else (), message)
+
+    async def _restore(self) -> None:
+        cluster = await self._parts.clusters.open(self._task.destination)
+        self._report.cluster = cluster.uid
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        store = ReleaseStore(client, self._task.application, self._task.destination.namespace or LOCAL_NAMESPACE)
+        choice = choose_release(await store.known(), self._spec.to)
+        release, manifests = await store.load(choice.target.number)
+        self._report.revision = release.revision
+        self._report.notice(choice.notices)
+        ordinary = _without_hooks(manifests)
+        self._report.notice(await self._hooks_between(store, choice))
+        spec = SyncSpec(ignore_differences=release.ignored, ownership=release.ownership)
+        preparation = Preparation(self._task, spec, self._context, self._parts, self._report)
+        ground = await preparation.prepare_known(cluster, Rendered(release.revision, ordinary))
+        plan = preparation.gate(ground)
+        self._context.report("plan.made", self._report.plan_event(plan))
+        self._refuse_no_op(plan, choice)
+        if self._task.options.dry_run:
+            self._report.sync = SyncStatus.OUT_OF_SYNC
+            return
+        await self._carry_out(ground, plan, spec, choice)
+        await self._mark_as_bad(store, choice)
+        self._report.sync = SyncStatus.SYNCED
+
+    async def _carry_out(self, ground: Ground, plan: Plan, spec: SyncSpec, choice: Choice) -> None:
+        carrier = Carrier(
+            self._task,
+            spec,
+            self._context,
+            self._report,
+            lease_seconds=self._parts.lease_seconds,
+            health_rules=self._parts.health_rules,
+            restores=choice.target.number,
+        )
+        await carrier.write(ground, plan)
+        self._message = carrier.message or f"back to release {choice.target.number}"
+
+    def _refuse_no_op(self, plan: Plan, choice: Choice) -> None:
+        if not plan.has_changes:
+            raise NothingToRollBackError(
+                f"release {choice.target.number} is what runs already: nothing would change",
+                hint="name another release; or what is wrong lies outside of what this Application owns",
+            )
+
+    async def _hooks_between(self, store: ReleaseStore, choice: Choice) -> list[str]:
+        """What ran between the two releases and is not taken back: a migration is not undone by older code."""
+        if choice.current is None or choice.current.number <= choice.target.number:
+            return []
+        _, manifests = await store.load(choice.current.number)
+        hooks = [manifest for manifest in manifests if phases_of(manifest)]
+        return [
+            f"{manifest.key} is a {'/'.join(sorted(phases_of(manifest) or ()))} hook of release {choice.current.number}: what it did "
+            "stays done, and no hook is run by a rollback"
+            for manifest in hooks
+        ]
+
+    async def _mark_as_bad(self, store: ReleaseStore, choice: Choice) -> None:
+        """Every release of the content that was left: a sync of it would put it back."""
+        if choice.current is None or choice.current.content == choice.target.content:
+            return
+        for release in await store.known():
+            if release.content == choice.current.content and not release.bad:
+                await store.finish(_left(release, choice.target))
+
+
+def _left(release: Release, target: Release) -> Release:
+    words = f"rolled back to release {target.number}"
+    return msgspec.structs.replace(release, bad=True, message="; ".join(each for each in (release.message, words) if each)[:500])
+
+
+def _without_hooks(manifests: list[Manifest]) -> tuple[Manifest, ...]:
+    return tuple(manifest for manifest in manifests if phases_of(manifest) is None)
+
+
+def _refuse_unsupported(spec: RollbackSpec) -> None:
+    if spec.helm_release is not None:
+        raise UnsupportedTaskError(
+            "spec.helmRelease: Helm's own releases are not rolled back by this version",
+            hint="an Application that renders the chart goes back by its releases; else: helm rollback",
+        )
+    if spec.git.mode is not GitMode.NONE:
+        raise UnsupportedTaskError(
+            "spec.git: the commit is not taken back by this version",
+            hint="revert it, and leave `git` out: the content is refused until then",
+        )
+    if spec.verification:
+        raise UnsupportedTaskError("spec.verification: checks are not run by a rollback yet", hint="run a verify task after it")

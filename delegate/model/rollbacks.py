@@ -1,0 +1,120 @@
+"""Rollbacks: what is asked for, and which release answers it. Pure."""
+
+import enum
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from delegate.model.errors import NoReleaseError
+from delegate.model.releases import Release, ReleaseOutcome
+from delegate.model.resources import JsonObject
+
+LAST_VERIFIED = "last-verified"
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class RollbackMode(enum.StrEnum):
+    IMMEDIATE = "immediate"
+    GRACEFUL = "graceful"
+
+
+class GitMode(enum.StrEnum):
+    NONE = "none"
+    REVERT = "revert"
+    MERGE_REQUEST = "merge-request"
+
+
+class WorkloadTarget(_Strict, frozen=True):
+    """A Deployment, StatefulSet or DaemonSet that goes back by its own revisions. `revision` 0: the one before."""
+
+    kind: str = "Deployment"
+    name: str = ""
+    revision: int = 0
+
+
+class HelmTarget(_Strict, frozen=True):
+    """A Helm release that goes back to the last one that was deployed."""
+
+    name: str = ""
+
+
+class GitTarget(_Strict, frozen=True):
+    """What is done in the source as well; `commit` is the one to take back."""
+
+    mode: GitMode = GitMode.NONE
+    commit: str = ""
+
+
+class RollbackSpec(_Strict, frozen=True):
+    """`to` names a release: `last-verified`, its number, or its revision. `verification` is what must pass again."""
+
+    to: str | int = LAST_VERIFIED
+    workload: WorkloadTarget | None = None
+    helm_release: HelmTarget | None = None
+    git: GitTarget = GitTarget()
+    mode: RollbackMode = RollbackMode.IMMEDIATE
+    verification: tuple[JsonObject, ...] = ()
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The release to go back to, that which runs now (None: unknown), and what there is to say about it."""
+
+    target: Release
+    current: Release | None
+    notices: tuple[str, ...] = ()
+
+
+def choose_release(releases: Sequence[Release], to: str | int) -> Choice:
+    """The release that `to` means. Raises NoReleaseError, which says what there is.
+
+    What runs now is the newest release, however it ended. Never chosen by itself: one of the same content, or one that was
+    rolled back from.
+    """
+    newest_first = sorted(releases, key=lambda release: -release.number)
+    if not newest_first:
+        raise NoReleaseError("no release is recorded", hint="a release is recorded by each sync that changes something")
+    current = newest_first[0]
+    wanted = str(to).strip()
+    if wanted == LAST_VERIFIED:
+        return _last_good(newest_first, current)
+    if wanted.isdigit():
+        found = [release for release in newest_first if release.number == int(wanted)]
+    else:
+        found = [release for release in newest_first if _is_revision(wanted, release.revision)]
+    if not found:
+        raise NoReleaseError(f"no release is {wanted!r}", hint=f"there are {describe(newest_first)}")
+    return Choice(found[0], current)
+
+
+def _last_good(newest_first: Sequence[Release], current: Release) -> Choice:
+    same = (current.number, current.restores)
+    earlier = [each for each in newest_first if each.content != current.content and each.number not in same and not each.bad]
+    verified = [release for release in earlier if release.verified]
+    if verified:
+        return Choice(verified[0], current)
+    healthy = [release for release in earlier if release.outcome is ReleaseOutcome.HEALTHY]
+    if not healthy:
+        raise NoReleaseError(
+            f"no release before {current.number} was verified, and none was healthy",
+            hint=f"name one of those that there are: {describe(newest_first)}",
+        )
+    number = healthy[0].number
+    return Choice(healthy[0], current, (f"no release was verified: {number} is the last that was healthy",))
+
+
+def _is_revision(wanted: str, revision: str) -> bool:
+    return wanted == revision or (bool(_COMMIT.fullmatch(wanted)) and revision.startswith(wanted))
+
+
+def describe(releases: Sequence[Release]) -> str:
+    """Releases in a line: `7 (failed), 6 (healthy, verified)`."""
+    words = []
+    for release in releases[:10]:
+        state = [release.outcome.value, *(["verified"] if release.verified else []), *(["rolled back from"] if release.bad else [])]
+        words.append(f"{release.number} ({', '.join(state)})")
+    return ", ".join(words)

@@ -1,0 +1,217 @@
+"""Back to a release, or a workload back to its own revision: never a success that changed nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from delegate.engine.clusters.errors import NotFoundError
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.records.releases import ReleaseStore
+from delegate.model.resources import JsonObject
+from delegate.model.results import Outcome, SyncStatus
+from tests.cluster.conftest import Server
+from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS
+from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
+
+
+@pytest.fixture
+async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
+    made = syncer_for(server.kubeconfig, tmp_path, namespace)
+    yield made
+    await made.engine.close()
+
+
+def image_of(live: JsonObject) -> str:
+    return str(live["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+async def two_releases(syncer: Syncer) -> None:
+    syncer.write([settings_map(data={"level": "info"}), deployment(image="nginx:1.0", replicas=1)])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    syncer.write([settings_map(data={"level": "debug"}), deployment(image="nginx:2.0", replicas=1), settings_map("extra")])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+
+
+async def test_an_application_goes_back_whole(syncer: Syncer, cluster: Cluster) -> None:
+    """Template and configuration; what the release did not have is gone. That is a release of its own."""
+    await two_releases(syncer)
+
+    result = await syncer.roll_back()
+
+    assert (result.outcome, result.sync, result.release) == (Outcome.SUCCEEDED, SyncStatus.SYNCED, 3), result
+    assert actions(result) == {"ConfigMap/settings": "configured", "Deployment/web": "configured", "ConfigMap/extra": "pruned"}
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:1.0"
+    assert (await cluster.client.get(CONFIG_MAPS, syncer.namespace, "settings"))["data"] == {"level": "info"}
+    with pytest.raises(NotFoundError):
+        await cluster.client.get(CONFIG_MAPS, syncer.namespace, "extra")
+    newest, left, _ = await ReleaseStore(cluster.client, "shop", syncer.namespace).known()
+    assert (newest.restores, left.bad) == (1, True)
+
+
+async def test_the_source_may_be_gone(syncer: Syncer) -> None:
+    """The release is all that is needed."""
+    await two_releases(syncer)
+    (syncer.directory / "set.yaml").unlink()
+    assert (await syncer.roll_back()).outcome is Outcome.SUCCEEDED
+
+
+async def test_a_dry_run_shows_what_would_change(syncer: Syncer) -> None:
+    """And writes nothing."""
+    await two_releases(syncer)
+    result = await syncer.roll_back(options={"dryRun": True})
+    assert (result.outcome, result.sync, result.requests.writes) == (Outcome.SUCCEEDED, SyncStatus.OUT_OF_SYNC, 0)
+    assert "/spec/template/spec/containers/0/image" in [change.path for change in resource(result, "Deployment", "web").changes]
+
+
+@pytest.mark.parametrize("to", [2, "2", "current"])
+async def test_a_rollback_that_would_change_nothing_fails(syncer: Syncer, to: object) -> None:
+    """Somebody waits for an effect: success would be a lie."""
+    await two_releases(syncer)
+    wanted = (await syncer.sync()).revision if to == "current" else to
+    result = await syncer.roll_back(to=wanted)
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
+    assert result.error is not None
+    assert result.error.code == "policy.nothing_to_roll_back"
+
+
+async def test_what_was_rolled_back_from_is_not_synced_again(syncer: Syncer, cluster: Cluster) -> None:
+    """Until the source has something else, or somebody insists."""
+    await two_releases(syncer)
+    await syncer.roll_back()
+
+    refused = await syncer.sync()
+    assert (refused.outcome, refused.requests.writes) == (Outcome.REFUSED, 0)
+    assert refused.error is not None
+    assert refused.error.code == "policy.known_bad"
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:1.0"
+
+    syncer.write([settings_map(data={"level": "debug"}), deployment(image="nginx:2.1", replicas=1)])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+
+
+async def test_who_insists_gets_what_was_rolled_back_from(syncer: Syncer) -> None:
+    """By force."""
+    await two_releases(syncer)
+    await syncer.roll_back()
+    assert (await syncer.sync(force=True)).outcome is Outcome.SUCCEEDED
+
+
+async def test_the_last_good_release_is_not_the_last_one(syncer: Syncer, cluster: Cluster) -> None:
+    """A release that failed is passed over, and so is one that nobody saw healthy."""
+    await two_releases(syncer)
+    syncer.write([deployment(image="nginx:3.0", replicas=1)])
+    await syncer.sync(wait=False)
+    syncer.write([deployment(image="registry.example/broken:broken", replicas=1)])
+    assert (await syncer.sync(failFastAfter="1s")).outcome is Outcome.FAILED
+
+    result = await syncer.roll_back()
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+    assert any("no release was verified" in notice for notice in result.notices)
+
+
+async def test_nothing_is_recorded(syncer: Syncer) -> None:
+    """Said so, and nothing done."""
+    result = await syncer.roll_back()
+    assert result.outcome is Outcome.REFUSED
+    assert result.error is not None
+    assert result.error.code == "input.no_release"
+
+
+async def test_a_migration_between_the_releases_is_pointed_out(syncer: Syncer) -> None:
+    """Its hook is not run again, nor taken back."""
+    annotations = {"argocd.argoproj.io/hook": "PreSync"}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "complete:1"}]}
+    job: JsonObject = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "migrate", "annotations": annotations},
+        "spec": {"template": {"spec": pod}},
+    }
+    syncer.write([settings_map(data={"level": "info"})])
+    await syncer.sync()
+    syncer.write([settings_map(data={"level": "debug"}), job])
+    await syncer.sync()
+
+    result = await syncer.roll_back()
+
+    assert result.outcome is Outcome.SUCCEEDED
+    assert any("Job" in notice and "stays done" in notice for notice in result.notices)
+    assert not [each for each in result.resources if each.kind == "Job"]
+
+
+async def deployed(cluster: Cluster, syncer: Syncer, **changes: object) -> None:
+    """A Deployment that nobody owns, rolled out twice."""
+    body = deployment(image="nginx:1.0", replicas=1)
+    body["metadata"]["namespace"] = syncer.namespace
+    body["spec"].update(changes)
+    await cluster.client.create(DEPLOYMENTS, body, manager="somebody")
+    await until_rolled_out(cluster, syncer)
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2.0"}]}}}}
+    await cluster.client.patch(DEPLOYMENTS, syncer.namespace, "web", patch, kind="strategic", manager="somebody")
+    await until_rolled_out(cluster, syncer)
+
+
+async def until_rolled_out(cluster: Cluster, syncer: Syncer) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            live = await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")
+            status = live.get("status") or {}
+            counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+            if status.get("observedGeneration") == live["metadata"]["generation"] and counts == [1, 1, 1]:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def test_a_deployment_goes_back_to_the_revision_before(syncer: Syncer, cluster: Cluster) -> None:
+    """Ready, and not only accepted; once more is there and back again, by number as well."""
+    await deployed(cluster, syncer)
+
+    result = await syncer.roll_back(workload={"kind": "Deployment", "name": "web"})
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert "back at revision 1" in result.message
+    live = await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")
+    assert image_of(live) == "nginx:1.0"
+    assert "pod-template-hash" not in live["spec"]["template"]["metadata"]["labels"]
+
+    same = await syncer.roll_back(workload={"kind": "Deployment", "name": "web", "revision": 3})
+    assert same.outcome is Outcome.REFUSED
+    forward = await syncer.roll_back(workload={"kind": "Deployment", "name": "web", "revision": 2})
+    assert forward.outcome is Outcome.SUCCEEDED
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+
+
+async def test_without_history_there_is_no_way_back(syncer: Syncer, cluster: Cluster) -> None:
+    """Said so, with the reason (case 15)."""
+    await deployed(cluster, syncer, revisionHistoryLimit=0)
+    result = await syncer.roll_back(workload={"kind": "Deployment", "name": "web"})
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
+    assert result.error is not None
+    assert "revisionHistoryLimit is 0" in result.error.hint
+
+
+async def test_a_workload_of_somebodys_declaration_is_not_undone(syncer: Syncer, cluster: Cluster) -> None:
+    """It would be set back within seconds; the refusal names whose it is (case 20)."""
+    syncer.write([deployment(image="nginx:1.0", replicas=1)])
+    await syncer.sync()
+    syncer.write([deployment(image="nginx:2.0", replicas=1)])
+    await syncer.sync()
+    ours = await syncer.roll_back(workload={"name": "web"})
+    assert ours.outcome is Outcome.REFUSED
+    assert "an Application of ours" in ours.message
+
+    forced = await syncer.roll_back(workload={"name": "web"}, options={"force": True})
+    assert forced.outcome is Outcome.SUCCEEDED
+    assert (await syncer.diff()).sync is SyncStatus.OUT_OF_SYNC
+
+
+async def test_a_paused_deployment_is_refused(syncer: Syncer, cluster: Cluster) -> None:
+    """Nothing would be rolled out."""
+    await deployed(cluster, syncer)
+    await cluster.client.patch(DEPLOYMENTS, syncer.namespace, "web", {"spec": {"paused": True}}, manager="somebody")
+    result = await syncer.roll_back(workload={"name": "web"})
+    assert result.outcome is Outcome.REFUSED
+    assert "paused" in result.message
