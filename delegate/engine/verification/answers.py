@@ -6,7 +6,10 @@ import msgspec
 
 
 class Window(msgspec.Struct, frozen=True):
-    """From when to when evidence counts, in seconds since 1970, and the width of its buckets."""
+    """From when to when evidence counts, in seconds since 1970, and the width of its buckets; 0: one number over the whole of it.
+
+    A point of a bucket carries the time at which its bucket begins, one number over the window the window's end.
+    """
 
     start: float
     end: float
@@ -32,7 +35,8 @@ class Answer(msgspec.Struct, frozen=True):
     """No series is no data, never zero. `partial` and `warnings` make an answer an error unless the task takes them.
 
     `unit` is the backend's own, empty where it has none. `age_seconds`: how old the answer was when it came, where a cache says so.
-    `digest` stands for the raw bytes.
+    `stale`: a cache said that it could not ask (Warning 110, 111); such an answer proves nothing. `at_least`: each value is
+    a lower bound, the backend stopped counting. `digest` stands for the raw bytes.
     """
 
     series: tuple[Series, ...]
@@ -41,6 +45,8 @@ class Answer(msgspec.Struct, frozen=True):
     partial: bool = False
     age_seconds: float | None = None
     digest: str = ""
+    stale: bool = False
+    at_least: bool = False
 
 
 class Provider(Protocol):
@@ -54,3 +60,14 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Providers(Protocol):
+    """All the sources that checks may name."""
+
+    def open(self, *, type: str, provider: str, url: str) -> Provider:
+        """The provider of that name, or one of that type for a url that needs no credentials. Whoever opens it closes it.
+
+        Raises ProviderConfigurationError: no such name, a type that its entry hasn't, a type that there isn't.
+        """
+        ...

@@ -1,0 +1,53 @@
+"""Wald's sequential test on a stream of events: decides as soon as the evidence is enough, either way.
+
+Each event is the new version's with the probability of its part of the requests, were both equally good, and with a greater one were
+the new version `worse` times as bad. The sum of the logarithms of those likelihoods' ratios is weighed after each batch.
+"""
+
+import enum
+import math
+
+import msgspec
+
+from delegate.engine.verification.judge.counts import share_of
+
+BETA = 0.05
+"""How often a version that is exactly `worse` is taken for a good one."""
+
+
+class Decision(enum.StrEnum):
+    CONVICTED = "convicted"
+    ACQUITTED = "acquitted"
+    OPEN = "open"
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The evidence at which a decision is made: `alpha` bounds false convictions, `beta` false acquittals."""
+
+    alpha: float
+    beta: float = BETA
+
+    @property
+    def convict(self) -> float:
+        return math.log((1 - self.beta) / self.alpha)
+
+    @property
+    def acquit(self) -> float:
+        return math.log(self.beta / (1 - self.alpha))
+
+    def decide(self, evidence: float) -> Decision:
+        if evidence >= self.convict:
+            return Decision.CONVICTED
+        return Decision.ACQUITTED if evidence <= self.acquit else Decision.OPEN
+
+
+def weight_of(new: float, old: float, new_exposure: float, old_exposure: float, *, allowed: float, worse: float) -> float:
+    """The evidence in a batch: positive where it speaks for a rise of `worse` beyond the `allowed` one.
+
+    Without exposure on both sides there is nothing to be learned.
+    """
+    if new_exposure <= 0 or old_exposure <= 0:
+        return 0.0
+    good = share_of(new_exposure, old_exposure, 1 + allowed)
+    bad = share_of(new_exposure, old_exposure, (1 + allowed) * worse)
+    return new * math.log(bad / good) + old * math.log((1 - bad) / (1 - good))

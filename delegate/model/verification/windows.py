@@ -1,0 +1,55 @@
+"""From when to when evidence counts: from when the new version was ready and its share in force, to the last complete bucket."""
+
+import math
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from delegate.foundation.quantities import parse_duration
+
+_RANGE_SELECTOR = re.compile(r"\[\s*((?:\d+(?:ms|[smhdwy]))+)\s*(?::[^\]]*)?\]")
+_LONG_UNITS = re.compile(r"(\d+)([wy])")
+_SKEW_SECONDS = 1.0
+"""So far into the future may a source's clock be."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Seconds since 1970; nothing where it ends before it begins."""
+
+    start: float
+    end: float
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end < self.start
+
+
+def evidence_span(*, now: float, since: float, over: float, bucket: float) -> Span:
+    """What a reading at `now` is about: at most `over` seconds back, never from before `since`, never an unfinished bucket."""
+    end = math.floor(now / bucket) * bucket if bucket else now
+    start = max(since, end - over)
+    if bucket:
+        start = math.ceil(start / bucket) * bucket  # a bucket that began before counts the old version too
+    return Span(start, end)
+
+
+def counts(at: float, span: Span, bucket: float) -> bool:
+    """Whether a point is evidence. Points of buckets carry the time at which their bucket begins."""
+    if bucket:
+        return span.start <= at and at + bucket <= span.end
+    return span.start <= at <= span.end + _SKEW_SECONDS
+
+
+def complete_points(points: Iterable[tuple[float, float | None]], span: Span, bucket: float) -> list[tuple[float, float | None]]:
+    """The points that count, oldest first."""
+    return sorted((point for point in points if counts(point[0], span, bucket)), key=lambda point: point[0])
+
+
+def settling_seconds(query: str) -> float:
+    """How far back a query itself looks (`rate(x[5m])`): before that much of the new version's time, it also sees the old one's."""
+    longest = 0.0
+    for match in _RANGE_SELECTOR.finditer(query):
+        days = _LONG_UNITS.sub(lambda part: f"{int(part[1]) * (7 if part[2] == 'w' else 365)}d", match[1])
+        longest = max(longest, parse_duration(days))
+    return longest
