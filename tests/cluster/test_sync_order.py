@@ -145,3 +145,19 @@ async def test_a_generated_name_is_the_same_object_at_the_next_sync(shop: Syncer
     again = await shop.sync()
 
     assert set(actions(again).values()) == {"unchanged"}
+
+
+async def test_an_invalid_object_is_found_before_its_namespace_is_created(shop: Syncer, cluster: Cluster) -> None:
+    """It is tried in a namespace that exists: nothing of the set is written, and the words are about the object as it was named."""
+    service: JsonObject = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": []}}
+    unknown = deployment()
+    unknown["spec"]["replicsa"] = 1
+    shop.write([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shop.namespace}}, settings_map(), service, unknown])
+
+    result = await shop.sync()
+
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
+    assert {error.object for error in result.errors} == {f"Service {shop.namespace}/web", f"apps/Deployment {shop.namespace}/web"}
+    assert any('"web" is invalid: spec.ports: Required value' in error.message for error in result.errors)
+    with pytest.raises(NotFoundError):
+        await cluster.client.get(NAMESPACES, "", shop.namespace)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
-from delegate.engine.clusters.errors import ImmutableFieldError, NotFoundError, UnknownKindError
+from delegate.engine.clusters.errors import ImmutableFieldError, InvalidError, NotFoundError, SchemaError, UnknownKindError
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.desired import DesiredSet
 from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import OwnedElsewhereError
 from delegate.engine.tasks.observing import Observed, await_gone, observe_members
 from delegate.foundation.errors import Category, DelegateError
-from delegate.model.applied import PART_OF_LABEL, MarkState, is_synced, mark_state
+from delegate.model.applied import PART_OF_LABEL, MarkState, is_synced, manifest_hash, mark_state
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
 from delegate.model.hooks import Hook, hook_body
 from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
@@ -28,6 +28,8 @@ from delegate.model.takeover import can_take_over, is_of_others
 from delegate.model.waves import Stage
 
 _NAMESPACE = GroupKind("", "Namespace")
+_STAND_IN = "default"
+_LONGEST_NAME = 40
 _SECRET = GroupKind("", "Secret")
 _CONFIG_MAP = GroupKind("", "ConfigMap")
 
@@ -131,6 +133,7 @@ class Planner:
             refusal = Refusal("dependency.namespace_not_found", "Namespace", manifest.namespace)
             deferral = explain_deferral(refusal, manifest, self._members)
             if deferral is not None:
+                await self._check_elsewhere(manifest)
                 return Finding(plan_deferred(manifest, deferral, stage=stage.name, wanted=wanted))
         if treatment.ownership.mode is Mode.IGNORE:
             kept = plan_kept(manifest, stage=stage.name, wanted=wanted, action=Action.SKIPPED)
@@ -156,6 +159,26 @@ class Planner:
         return await self._dry_runner.run(
             manifest, resource_type, treatment, stage=stage.name, wanted=wanted, ours=ours, refuse_foreign=self._refuse_foreign
         )
+
+    async def _check_elsewhere(self, manifest: Manifest) -> None:
+        """Dry-runs an object whose namespace is still to come in one that exists, under a name that nothing has.
+
+        What is wrong with the object itself is wrong there too: raises SchemaError or InvalidError. Any other refusal may be that
+        namespace's own, and says nothing.
+        """
+        name = f"{manifest.name[:_LONGEST_NAME]}-{manifest_hash(manifest.body)[:8]}"
+        try:
+            resource_type = await self.type_of(manifest)
+            metadata = {**manifest.metadata, "name": name, "namespace": _STAND_IN}
+            await self._client.apply(resource_type, {**manifest.body, "metadata": metadata}, dry_run=True, metadata_only=True)
+        except ImmutableFieldError:
+            return
+        except (SchemaError, InvalidError) as error:
+            error.message = error.message.replace(name, manifest.name)
+            error.object = str(manifest.key)
+            raise
+        except DelegateError:
+            return
 
     def _refused(self, stage: Stage, manifest: Manifest, error: DelegateError) -> Finding:
         wanted = self._desired.hash_of(manifest)
