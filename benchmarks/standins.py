@@ -113,8 +113,11 @@ async def _tell_registered(registered: asyncio.Event) -> None:
 async def crowd(_: str, stops: StopRequests) -> None:
     """The light delegates that the environment describes."""
     from benchmarks.crowds import run_crowd  # noqa: PLC0415
+    from delegate.foundation.settings.sections import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from delegate.foundation.telemetry import logs  # noqa: PLC0415
 
-    await run_crowd(stops, say)
+    with logs.configure(Logging(level=LogLevel.ERROR, format=LogFormat.JSON)):  # thousands that tell of one outage are no measurement
+        await run_crowd(stops, say)
 
 
 async def posts(database: str, stops: StopRequests) -> None:
