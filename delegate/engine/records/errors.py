@@ -6,6 +6,7 @@ RecordsError
     LateWriterError         a newer attempt has written the inventory; ours may not any more        conflict
     UnknownReleaseError     no such release, or no longer                                           input
     InventoryChangedError   somebody else wrote it since it was read; read again and plan anew      conflict
+    JournalChangedError     somebody else wrote a canary's journal; stop                            conflict
 """
 
 from delegate.foundation.errors import Category, DelegateError
@@ -35,6 +36,10 @@ class LateWriterError(RecordsError):
 class InventoryChangedError(RecordsError):
     default_code = "conflict.inventory_changed"
     default_retryable = True
+
+
+class JournalChangedError(RecordsError):
+    default_code = "conflict.journal_changed"
 
 
 class UnknownReleaseError(RecordsError):

@@ -1,0 +1,153 @@
+"""The spec of a canary task, read strictly."""
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+from delegate.foundation.quantities import parse_duration
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.sources import Source
+
+MOST_STEPS = 100
+DEFAULT_DRAIN = "30s"
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class OnFailure(enum.StrEnum):
+    """`hold` leaves everything as it stands, and waits for `task resume` or a cancellation."""
+
+    ABORT = "abort"
+    HOLD = "hold"
+
+
+class WorkloadReference(_Strict, frozen=True):
+    name: str
+    kind: str = "Deployment"
+
+
+class Pause(_Strict, frozen=True):
+    """Without a `duration` it lasts until somebody resumes the task."""
+
+    duration: str | float = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """None: until it is resumed."""
+        if self.duration == "":
+            return None
+        return float(self.duration) if isinstance(self.duration, (int, float)) else parse_duration(self.duration)
+
+
+class Step(_Strict, frozen=True):
+    """Exactly one of its fields."""
+
+    set_weight: float | None = None
+    pause: Pause | None = None
+    verify: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.set_weight is not None:
+            return f"setWeight {self.set_weight:g}"
+        if self.pause is not None:
+            return f"pause {self.pause.duration}".strip()
+        return f"verify {', '.join(self.verify or ())}"
+
+
+class SmokeTest(_Strict, frozen=True):
+    """A Job that the new version has to pass before it gets any load. `image` empty: the new version's own first one."""
+
+    command: tuple[str, ...] = ()
+    image: str = ""
+    timeout: str = "2m"
+
+
+class CanarySpec(_Strict, frozen=True):
+    """What a canary brings (`images` by container, or a `source`), how its load is shifted, and in which steps.
+
+    `maxEffectiveShare`: the largest share, in percent, that is agreed to where pods alone can't reach the wanted one. `progressDeadline`:
+    how long a set may take to become ready. `minReady`: how long a pod has to be ready before it counts. `drain`: how long a set is kept
+    that gets no more load. `routing` is read by whoever shifts the load.
+    """
+
+    workload: WorkloadReference
+    images: dict[str, str] = {}
+    source: Source | None = None
+    routing: JsonObject | str | None = None
+    steps: tuple[Step, ...] = ()
+    verification: tuple[JsonObject, ...] = ()
+    on_failure: OnFailure = OnFailure.ABORT
+    drain: str = DEFAULT_DRAIN
+    progress_deadline: str = "10m"
+    min_ready: str = "10s"
+    max_effective_share: float | None = None
+    smoke_test: SmokeTest | None = None
+
+    @property
+    def drain_seconds(self) -> float:
+        return parse_duration(self.drain)
+
+    @property
+    def progress_seconds(self) -> float:
+        return parse_duration(self.progress_deadline)
+
+    @property
+    def min_ready_seconds(self) -> float:
+        return parse_duration(self.min_ready)
+
+    @property
+    def checks_named(self) -> tuple[str, ...]:
+        return tuple(str(check.get("name", "")) for check in self.verification)
+
+
+def read_canary(spec: JsonObject) -> CanarySpec:
+    """Raises CanarySpecError that names the field."""
+    try:
+        read = msgspec.convert(spec, CanarySpec)
+    except msgspec.ValidationError as error:
+        words = str(error).replace("`$.", "`spec.").replace("$", "spec")
+        raise CanarySpecError(f"the canary's spec can't be meant: {words}", hint="see docs/canary.md for what it may hold") from error
+    for field, words, hint in _faults(read):
+        raise CanarySpecError(f"spec.{field}: {words}", hint=hint)
+    return read
+
+
+def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    if spec.workload.kind != "Deployment":
+        yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", "it does Deployments"
+    if bool(spec.images) == (spec.source is not None):
+        yield "images", "one of `images` and `source` says what the new version is", "give the one and leave the other out"
+    if len(spec.steps) > MOST_STEPS:
+        yield "steps", f"{len(spec.steps)} steps are more than {MOST_STEPS}", "use fewer"
+    for field in ("drain", "progress_deadline", "min_ready"):
+        try:
+            parse_duration(getattr(spec, field))
+        except ValueError as error:
+            yield field, str(error), "write a number and a unit, such as 30s"
+    yield from _faults_of_steps(spec)
+
+
+def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    known = spec.checks_named
+    for position, step in enumerate(spec.steps):
+        place = f"steps[{position}]"
+        given = [each for each in (step.set_weight, step.pause, step.verify) if each is not None]
+        if len(given) != 1:
+            yield place, "a step is exactly one of setWeight, pause and verify", "make a step of each"
+        if step.set_weight is not None and not 0 <= step.set_weight <= 100:
+            yield place, f"setWeight {step.set_weight:g} is no percentage", "write 0 to 100"
+        if step.pause is not None:
+            try:
+                _ = step.pause.seconds
+            except ValueError as error:
+                yield place, str(error), "write a number and a unit, such as 30s, or none to wait for `task resume`"
+        if step.verify is not None and not step.verify:
+            yield place, "verify names no check", "name some of spec.verification"
+        for name in step.verify or ():
+            if name not in known:
+                words = f"verify names the check {name!r}, which spec.verification does not hold"
+                yield place, words, f"it holds: {', '.join(known) or 'none'}"
