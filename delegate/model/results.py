@@ -6,6 +6,7 @@ import msgspec
 
 from delegate.foundation.errors import Category, DelegateError, flatten
 from delegate.model.health.verdicts import Health, HealthStatus
+from delegate.model.verification.records import VerificationRecord
 
 
 class Outcome(enum.StrEnum):
@@ -105,7 +106,10 @@ class RequestCounts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TaskResult(msgspec.Struct, frozen=True, rename="camel"):
-    """`release` is the number of the release that a sync has recorded, 0 where it changed nothing."""
+    """`release` is the number of the release that a sync has recorded, 0 where it changed nothing.
+
+    `verification`: what was asked, answered and decided; left out where nothing was verified.
+    """
 
     task: str
     attempt: str
@@ -126,6 +130,7 @@ class TaskResult(msgspec.Struct, frozen=True, rename="camel"):
     notices: tuple[str, ...] = ()
     cluster: str = ""
     release: int = 0
+    verification: VerificationRecord | msgspec.UnsetType = msgspec.UNSET
 
 
 def failed_result(

@@ -21,6 +21,7 @@ from delegate.model.resources import JsonObject
 from delegate.model.rollbacks import GitMode, RollbackSpec
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
+from delegate.model.verification.checks import VerifySpec, faults_of_verification
 
 
 class TaskDocumentError(DelegateError):
@@ -168,6 +169,10 @@ class Task(_Strict, frozen=True):
         """The spec of a sync or diff task. Raises TaskDocumentError."""
         return _convert(self.spec, SyncSpec, "spec")
 
+    def verify_spec(self) -> VerifySpec:
+        """The spec of a verify task. Raises TaskDocumentError."""
+        return _convert(self.spec, VerifySpec, "spec")
+
     @property
     def selection(self) -> Selection:
         """The objects that this run is about."""
@@ -241,6 +246,18 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
             yield from _faults_of_rollback(task.rollback_spec())
         except TaskDocumentError as error:
             yield error
+    if task.kind is TaskKind.VERIFY:
+        yield from _faults_of_checks(task)
+
+
+def _faults_of_checks(task: Task) -> Iterable[TaskDocumentError]:
+    try:
+        spec = task.verify_spec()
+    except TaskDocumentError as error:
+        yield error
+        return
+    for field, words, hint in faults_of_verification(spec):
+        yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
 
 
 def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:

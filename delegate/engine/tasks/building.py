@@ -20,6 +20,8 @@ from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
 from delegate.engine.tasks.rolling_back import RollbackRun
 from delegate.engine.tasks.sync import SyncRun
+from delegate.engine.tasks.verifying import VerifyRun
+from delegate.engine.verification.answers import Providers
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task, TaskKind
@@ -36,6 +38,7 @@ class Engine:
                 TaskKind.SYNC: lambda task, context: _sync_run(task, context, parts),
                 TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
                 TaskKind.ROLLBACK: lambda task, context: RollbackRun(task, context, parts),
+                TaskKind.VERIFY: lambda task, context: VerifyRun(task, context, parts),
             }
         )
 
@@ -75,8 +78,10 @@ def build_engine(
     proxy_for: ProxyFor | None = None,
     policies: Path | None = None,
     health_rules: Path | None = None,
+    providers: Providers | None = None,
 ) -> Engine:
-    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run.
+    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run. `providers`: whom
+    checks may ask; without them nothing is verified.
 
     Raises RuleFileError, PolicyFileError or HealthRuleError where a file of rules can't be meant.
     """
@@ -95,6 +100,7 @@ def build_engine(
             queries=queries,
             policies=Gate(policies),
             health_rules=HealthBook(health_rules),
+            providers=providers,
         )
     )
 

@@ -27,6 +27,7 @@ from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.reading import TriedSources
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.targeting import TaskTarget
+from delegate.engine.verification.answers import Providers
 from delegate.foundation.errors import DelegateError, flatten
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.foundation.quantities import parse_duration
@@ -55,6 +56,7 @@ class Parts(msgspec.Struct, frozen=True):
     lease_seconds: int = LEASE_SECONDS
     policies: Gate = msgspec.field(default_factory=Gate)
     health_rules: HealthBook = msgspec.field(default_factory=HealthBook)
+    providers: Providers | None = None
 
 
 class Ground(msgspec.Struct, frozen=True):

@@ -36,7 +36,8 @@ class Asker:
 
     def __init__(self, check: Check, providers: Providers, variables: Mapping[str, str], *, clock: Clock, limits: Clock) -> None:
         """Raises ProviderConfigurationError, UnknownVariableError."""
-        self._check = check
+        where = {label: substitute(pattern, variables) for label, pattern in check.where.items()}
+        self._check = msgspec.structs.replace(check, where=where)
         self._clock = clock
         self._limits = limits
         compare = check.compare
@@ -49,6 +50,11 @@ class Asker:
         self._seen: dict[str, float] = {}
         self._counted_to: float | None = None
         self._provider: Provider = providers.open(type=check.type, provider=check.provider, url=substitute(check.url, variables))
+
+    @property
+    def check(self) -> Check:
+        """The check with everything filled in, as a record keeps it to be judged again."""
+        return self._check
 
     @property
     def query(self) -> str:

@@ -32,6 +32,7 @@ from delegate.model.verification.records import (
     Thinned,
     VerificationRecord,
     readings_kept,
+    reason_of,
 )
 from delegate.model.verification.windows import settling_seconds
 
@@ -119,7 +120,7 @@ class Verification:
         verdict = verdict_of(pairs, self._circumstances.pass_score)
         return VerificationRecord(
             verdict=verdict,
-            reason=_reason(records, verdict),
+            reason=reason_of(records, verdict),
             score=round(score_of(pairs), 2),
             began=self._began,
             ended=self._ended if self._ended is not None else self._now(),
@@ -153,14 +154,6 @@ class Verification:
 
     async def _close(self) -> None:
         await asyncio.gather(*(run.close() for run in self._runs), return_exceptions=True)
-
-
-def _reason(records: Sequence[CheckRecord], verdict: Verdict) -> str:
-    worst = [record for record in records if record.verdict is verdict] if verdict is not Verdict.PASS else []
-    if worst:
-        return "; ".join(f"{record.check.name}: {record.reason}" for record in worst[:5])
-    passed = sum(1 for record in records if record.verdict is Verdict.PASS)
-    return f"{passed} of {len(records)} checks passed" if records else "no check"
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -218,7 +211,7 @@ class _CheckRun:
     def record(self) -> CheckRecord:
         ending = self.ending or self._ending_when_stopped()
         return CheckRecord(
-            check=self.check,
+            check=self._asker.check,
             verdict=ending.verdict,
             reason=ending.reason,
             query=self._asker.query,

@@ -14,6 +14,7 @@ import msgspec
 from delegate.foundation.quantities import parse_duration
 from delegate.model.verification.rules import Rule, RuleError, parse_rule, parse_share
 from delegate.model.verification.units import Dimension, Unit, UnknownUnitError, parse_unit
+from delegate.model.verification.windows import parse_time
 
 MOST_CHECKS = 50
 UNTIL_STOPPED = "until-stopped"
@@ -248,26 +249,48 @@ def substitute(query: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, query)
 
 
+ALWAYS_KNOWN = ("APPLICATION", "NAMESPACE")
+KNOWN_OF_WORKLOADS = ("REVISION", "PODS")
+"""The new version's label of revision, and a regular expression that its pods' names match."""
+
+
 def faults_of_verification(spec: VerifySpec, *, known: Iterable[str] = ()) -> Iterable[Fault]:
-    """Everything about a spec that can't be meant: field (from the spec on), words, hint. `known`: variables that are always there."""
+    """Everything about a spec that can't be meant: field (from the spec on), words, hint. `known`: further variables that are there."""
     if not spec.verification:
         yield "verification", "there is no check: nothing would be verified, and nothing verified is no success", "add one"
     if len(spec.verification) > MOST_CHECKS:
         yield "verification", f"there are {len(spec.verification)} checks, at most {MOST_CHECKS} go", ""
-    yield from _faults_of_durations("", (("deadline", spec.deadline),))
+    yield from _faults_of_times_of_the_whole(spec)
     for name, value in spec.variables.items():
         if not _VARIABLE_NAME.fullmatch(name):
             yield f"variables.{name}", "a variable's name has capital letters, digits and `_`", ""
         if not _VARIABLE_VALUE.fullmatch(value):
             yield f"variables.{name}", "a variable's value may have letters, digits and any of `-._:/@+`: it goes into queries", ""
     names: set[str] = set()
-    variables = dict.fromkeys((*spec.variables, *known), "x")
+    of_workload = KNOWN_OF_WORKLOADS if spec.workload is not None else ()
+    variables = dict.fromkeys((*spec.variables, *ALWAYS_KNOWN, *of_workload, *known), "x")
     for number, check in enumerate(spec.verification):
         where = f"verification[{number}]"
         if check.name in names:
             yield f"{where}.name", f"there are two checks {check.name!r}", ""
         names.add(check.name)
         yield from faults_of_check(check, where, variables)
+
+
+def _faults_of_times_of_the_whole(spec: VerifySpec) -> Iterable[Fault]:
+    yield from _faults_of_durations("", (("deadline", spec.deadline),))
+    times = [("since", spec.since)] if spec.since else []
+    if spec.window is not None:
+        times += [("window.from", spec.window.start), ("window.to", spec.window.end)]
+    faults = []
+    for field, text in times:
+        try:
+            parse_time(text)
+        except ValueError as error:
+            faults.append((field, str(error), ""))
+    yield from faults
+    if spec.window is not None and not faults and parse_time(spec.window.end) <= parse_time(spec.window.start):
+        yield "window.to", "the window ends before it begins", ""
 
 
 def faults_of_check(check: Check, where: str, variables: Mapping[str, str]) -> Iterable[Fault]:
@@ -285,7 +308,9 @@ def faults_of_check(check: Check, where: str, variables: Mapping[str, str]) -> I
     yield from _faults_of_rules(check, where)
     for label, pattern in check.where.items():
         try:
-            re.compile(pattern)
+            re.compile(substitute(pattern, variables))
+        except UnknownVariableError as error:
+            yield f"{where}.where.{label}", str(error), "a dollar of the expression itself is written $$"
         except re.error as error:
             yield f"{where}.where.{label}", f"{pattern!r} is no regular expression: {error}", ""
     if (check.min_requests is None) != (not check.requests) and not _counts(check):

@@ -1,6 +1,7 @@
 """What a verification leaves behind: enough to explain each verdict, and to come to it again from the record alone. Bounded."""
 
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -76,6 +77,15 @@ class VerificationRecord(msgspec.Struct, frozen=True, rename="camel", omit_defau
     since: float = 0.0
     pass_score: float = 100.0
     checks: tuple[CheckRecord, ...] = ()
+
+
+def reason_of(records: Sequence[CheckRecord], verdict: Verdict) -> str:
+    """The words of the whole: those of the checks that make it what it is."""
+    worst = [record for record in records if record.verdict is verdict] if verdict is not Verdict.PASS else []
+    if worst:
+        return "; ".join(f"{record.check.name}: {record.reason}" for record in worst[:5])
+    passed = sum(1 for record in records if record.verdict is Verdict.PASS)
+    return f"{passed} of {len(records)} checks passed" if records else "no check"
 
 
 def readings_kept(checks: int) -> int:

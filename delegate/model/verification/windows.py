@@ -1,5 +1,6 @@
 """From when to when evidence counts: from when the new version was ready and its share in force, to the last complete bucket."""
 
+import datetime as dt
 import math
 import re
 from collections.abc import Iterable
@@ -53,3 +54,14 @@ def settling_seconds(query: str) -> float:
         days = _LONG_UNITS.sub(lambda part: f"{int(part[1]) * (7 if part[2] == 'w' else 365)}d", match[1])
         longest = max(longest, parse_duration(days))
     return longest
+
+
+def parse_time(text: str) -> float:
+    """Seconds since 1970 of a time as RFC 3339 has it. Raises ValueError, also where it doesn't say its zone."""
+    try:
+        when = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write such as 2026-03-02T10:00:00Z") from None
+    if when.tzinfo is None:
+        raise ValueError(f"{text!r} doesn't say in which zone; write such as 2026-03-02T10:00:00Z")
+    return when.timestamp()
