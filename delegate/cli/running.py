@@ -37,7 +37,7 @@ async def _run(settings: DelegateSettings, exit_on_outdated: bool) -> ExitCode:
 
     from delegate.daemon.service import Daemon, DaemonRules, pod_uid  # noqa: PLC0415
     from delegate.foundation.lifecycle import StopRequests, stop_on_signals  # noqa: PLC0415
-    from delegate.foundation.lifecycle.garbage import settle_garbage  # noqa: PLC0415
+    from delegate.foundation.lifecycle.garbage import calm_garbage  # noqa: PLC0415
     from delegate.foundation.telemetry.systemd import Notifier  # noqa: PLC0415
 
     stops = StopRequests()
@@ -50,7 +50,7 @@ async def _run(settings: DelegateSettings, exit_on_outdated: bool) -> ExitCode:
             notifier=Notifier.from_environment(),
             instance=pod_uid(),
         )
-        settle_garbage()
+        calm_garbage()
         ending = await daemon.run()
     decisive = stops.decisive
     code = exit_code_of_stop(decisive, interrupted=ending.interrupted)
