@@ -205,6 +205,7 @@ class Manager:
             authority=self._authority,
             attempt_key=key,
             on_redrive=redriver.wake,
+            come_back_seconds=lambda: self._sweeper.come_back_seconds,
         )
         self._services = services
         self._watch_metrics(database)

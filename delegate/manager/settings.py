@@ -2,6 +2,9 @@
 
 import msgspec
 
+_COME_BACK_A_SECOND = 20
+_LEAST_COME_BACK_SECONDS = 1.0
+
 
 class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """Every duration and count of the queue. All durations are seconds; tests use fractions of them."""
@@ -46,6 +49,10 @@ class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """How long a task waits that no connected delegate could take, before it ends as refused."""
     ageing_seconds: float = 60.0
     """One step of priority outweighs that much waiting, so that the lowest priority never starves."""
+
+    def come_back_seconds(self, delegates: int) -> float:
+        """Over how long so many delegates shall come back when the manager was away: twenty in a second, all between two heartbeats."""
+        return min(self.heartbeat_seconds, max(_LEAST_COME_BACK_SECONDS, delegates / _COME_BACK_A_SECOND))
 
     @property
     def connected_seconds(self) -> float:

@@ -1,6 +1,7 @@
 """The sweeper: ends what is over, and makes good what a wake-up missed."""
 
 import asyncio
+import contextlib
 import time
 
 import structlog
@@ -27,7 +28,8 @@ class Sweeper:
     """Runs the sweep. `shared`: other managers write to the same database, and can't wake polls here.
 
     No lease ends before the grace after the start is over, or after a stall of this process itself: the delegates' heartbeats
-    may lie unread.
+    may lie unread. `come_back_seconds` is what delegates are told (`Rhythm.come_back_seconds`): by those that are connected; just after a
+    start, when not all are back, by those that may be.
     """
 
     def __init__(self, database: Database, dispatch: Dispatch, metrics: ManagerMetrics, rhythm: Rhythm, *, shared: bool) -> None:
@@ -42,9 +44,13 @@ class Sweeper:
         self.swept_at = time.monotonic()
         self._routes_looked_at = time.monotonic()
         self._unroutable: dict[str, float] = {}
+        self._crowd_known_at = time.monotonic() + rhythm.connected_seconds
+        self.come_back_seconds = 0.0
 
     async def run(self) -> None:
         """Sweeps until cancelled. A database that is away for a while is no reason to end."""
+        with contextlib.suppress(DelegateError):
+            await self._count()
         while True:
             await asyncio.sleep(self._rhythm.sweep_seconds)
             self._note_stall()
@@ -72,8 +78,7 @@ class Sweeper:
         if self._shared and self._dispatch.listening:
             self._dispatch.apply(Effects(commands_for=await self._database.read(sweeping.find_commanded)))
         await self._refuse_unroutable()
-        counts = await self._database.read(sweeping.count)
-        self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
+        await self._count()
         self._metrics.set_dead_letters(await self._database.read(count_open))
         await self._database.tidy()
         if time.monotonic() - self._tidied_at > _TIDYING_SECONDS:
@@ -81,6 +86,12 @@ class Sweeper:
             await self._database.write(sweeping.forget_stale)
         if time.monotonic() - self._forgotten_at > _FORGETTING_SECONDS and not await self._database.write(forget_old):
             self._forgotten_at = time.monotonic()  # else a page more with the next sweep, so that nobody waits for long
+
+    async def _count(self) -> None:
+        counts = await self._database.read(sweeping.count)
+        self._metrics.set_counts(queued=counts.queued, running=counts.running, connected=counts.connected, disconnected=counts.disconnected)
+        all_are_back = time.monotonic() >= self._crowd_known_at
+        self.come_back_seconds = self._rhythm.come_back_seconds(counts.connected + (0 if all_are_back else counts.disconnected))
 
     async def _refuse_unroutable(self) -> None:
         """Ends tasks that no connected delegate could take for as long as that is waited for, counted while this process looks on."""

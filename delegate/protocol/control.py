@@ -64,10 +64,14 @@ class Command(Message, frozen=True, kw_only=True):
 
 
 class HeartbeatAnswer(Answer, frozen=True, kw_only=True):
+    """`come_back_seconds`: over how long all delegates shall come back when the manager was away, by how many they are; 0 where it does
+    not know yet."""
+
     attempts: tuple[LeaseDecision, ...] = ()
     commands: tuple[Command, ...] = ()
     lease_seconds: float = 45.0
     heartbeat_seconds: float = 10.0
+    come_back_seconds: float = 0.0
 
 
 class CommandsRequest(Request, frozen=True, kw_only=True):

@@ -90,6 +90,7 @@ class ScriptedManager:
     session_token_seconds: float = 900.0
     lease_seconds: float = 45.0
     heartbeat_seconds: float = 0.1
+    come_back_seconds: float = 0.0
     poll_seconds: float = 5.0
     epoch: int = 0
     tokens: int = 0
@@ -141,7 +142,12 @@ class ScriptedManager:
         decisions = [
             {"attemptId": each["attemptId"], "verdict": self.verdicts.get(each["attemptId"], "ok")} for each in body.get("attempts", ())
         ]
-        return {"attempts": decisions, "leaseSeconds": self.lease_seconds, "heartbeatSeconds": self.heartbeat_seconds}
+        return {
+            "attempts": decisions,
+            "leaseSeconds": self.lease_seconds,
+            "heartbeatSeconds": self.heartbeat_seconds,
+            "comeBackSeconds": self.come_back_seconds,
+        }
 
     async def poll_commands(self, body: Json) -> Json:
         self._acknowledge(body)

@@ -21,7 +21,8 @@ from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
 from delegate.daemon.connection.transport import Transport
-from delegate.foundation.lifecycle import DeathLimit, PartFailedError, backoff, supervise
+from delegate.daemon.connection.waits import Waits
+from delegate.foundation.lifecycle import DeathLimit, PartFailedError, supervise
 from delegate.protocol import routes
 from delegate.protocol.control import (
     Command,
@@ -165,7 +166,7 @@ class ControlLane:
             self._hooks.on_part_failed(error)
 
     async def _send_heartbeats(self, caller: Caller, transport: Transport) -> None:
-        waits = None
+        waits: Waits | None = None
         due_at = time.monotonic()
         share = _dice.random()  # of the first interval: delegates that came together don't beat together for ever
         while True:
@@ -176,8 +177,8 @@ class ControlLane:
             try:
                 interval = await self._beat(caller, session)
             except (TransportError, RefusalError) as error:
-                waits = waits or backoff(min(1.0, interval), interval)
-                wait = next(waits)
+                waits = waits or Waits(min(1.0, interval), interval, self._come_back)
+                wait = waits.after(error)
                 self._faults.failed(routes.HEARTBEAT, error, wait)
                 await asyncio.sleep(wait)
                 due_at, share = time.monotonic(), _dice.random()
@@ -185,6 +186,9 @@ class ControlLane:
             waits = None
             due_at, share = max(time.monotonic(), due_at + share * interval), 1.0
             await asyncio.sleep(due_at - time.monotonic())
+
+    def _come_back(self) -> float:
+        return self._keeper.come_back_seconds
 
     async def _beat(self, caller: Caller, session: Session) -> float:
         """One heartbeat; seconds until the next."""
@@ -214,6 +218,8 @@ class ControlLane:
 
         answer = await caller.call(routes.HEARTBEAT, build, HeartbeatAnswer, within_seconds=session.settings.lease_seconds / 3)
         self._faults.worked(routes.HEARTBEAT)
+        if answer.come_back_seconds > 0:
+            self._keeper.come_back_seconds = answer.come_back_seconds
         self._contact.set()
         self._hooks.on_contact()
         self._forget_acknowledged(acknowledged)
@@ -243,7 +249,7 @@ class ControlLane:
         self._hooks.on_renewed(renewed, asked_at, lease_seconds)
 
     async def _hear_commands(self, caller: Caller) -> None:
-        waits = backoff(0.5, 30.0)
+        waits = Waits(0.5, 30.0, self._come_back)
         while True:
             session = await self._keeper.session()
             if "commands" not in session.features:
@@ -254,12 +260,12 @@ class ControlLane:
             except (TransportError, RefusalError) as error:
                 if isinstance(error, TransportError) and self._was_idle_cut(error):
                     continue
-                wait = next(waits)
+                wait = waits.after(error)
                 self._faults.failed(routes.COMMANDS, error, wait)
                 await self._wait_for_contact(wait)
             else:
                 self._faults.worked(routes.COMMANDS)
-                waits = backoff(0.5, 30.0)
+                waits.reset()
 
     async def _wait_for_contact(self, seconds: float) -> None:
         """So long, or until a heartbeat was answered: then there is no reason to wait any longer."""

@@ -35,8 +35,8 @@ from delegate.daemon.connection.sessions import SessionKeeper, new_request_id
 from delegate.daemon.connection.shortening import shorten
 from delegate.daemon.connection.transport import Transport
 from delegate.daemon.connection.uploading import Read, Uploaded, Uploader
+from delegate.daemon.connection.waits import Waits
 from delegate.foundation.errors import DelegateError
-from delegate.foundation.lifecycle import backoff
 from delegate.foundation.secrets import Secret
 from delegate.protocol import codec, routes
 from delegate.protocol.blobs import BlobReference
@@ -125,7 +125,7 @@ class Reporter:
         self._wake.set()
 
     async def _send_from(self, line: deque[str]) -> None:
-        waits = backoff(0.25, 30.0)
+        waits = Waits(0.25, 30.0, lambda: self._keeper.come_back_seconds)
         while True:
             batch = await self._next_batch(line)
             try:
@@ -133,13 +133,13 @@ class Reporter:
             except (TransportError, RefusalError) as error:
                 if isinstance(error, RevokedError | SupersededError):
                     self._keeper.end(error)
-                wait = next(waits)
+                wait = waits.after(error)
                 self._faults.failed(routes.RESULTS, error, wait)
                 line.extendleft(reversed(batch))
                 await asyncio.sleep(wait)
             else:
                 self._faults.worked(routes.RESULTS)
-                waits = backoff(0.25, 30.0)
+                waits.reset()
 
     async def _next_batch(self, line: deque[str]) -> list[str]:
         while True:

@@ -31,8 +31,8 @@ from delegate.daemon.connection.errors import (
 )
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.transport import Transport
+from delegate.daemon.connection.waits import UNTOLD_SECONDS, Waits
 from delegate.foundation.errors import DelegateError
-from delegate.foundation.lifecycle import backoff
 from delegate.foundation.secrets import Secret
 from delegate.protocol import routes
 from delegate.protocol.certificates import RenewAnswer, RenewRequest
@@ -136,7 +136,10 @@ class SessionHooks:
 
 
 class SessionKeeper:
-    """`run` in the loop that shall own it; `call` and the rest from any loop."""
+    """`run` in the loop that shall own it; `call` and the rest from any loop.
+
+    `come_back_seconds`: in how long the manager wants everybody back after it was away; told with heartbeats, read from any thread.
+    """
 
     def __init__(
         self,
@@ -159,6 +162,7 @@ class SessionKeeper:
         self._token = Secret("")
         self._token_renew_at = 0.0
         self._openings = 0
+        self.come_back_seconds = UNTOLD_SECONDS
 
     def live_in(self, loop: asyncio.AbstractEventLoop, transport: Transport) -> None:
         """Gives the keeper its loop and that loop's transport; before anything else."""
@@ -254,7 +258,7 @@ class SessionKeeper:
         return current
 
     async def _until_it_works(self, route: str, step: Callable[[], Awaitable[None]]) -> None:
-        waits = backoff(0.5, _LONGEST_WAIT_SECONDS)
+        waits = Waits(0.5, _LONGEST_WAIT_SECONDS, lambda: self.come_back_seconds)
         while self.ended is None:
             try:
                 await step()
@@ -272,7 +276,7 @@ class SessionKeeper:
                     break
                 self._faults.failed(route, error, wait)
             except (TransportError, RefusalError) as error:
-                wait = next(waits)
+                wait = waits.after(error)
                 self._faults.failed(route, error, wait)
             else:
                 self._faults.worked(route)

@@ -15,7 +15,7 @@ from delegate.daemon.connection.cuts import IdleCuts
 from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
-from delegate.foundation.lifecycle import backoff
+from delegate.daemon.connection.waits import Waits
 from delegate.protocol import codec, routes
 from delegate.protocol.codec import UndecodableTask
 from delegate.protocol.work import AcquireAnswer, AcquireRequest, LeasedTask
@@ -104,14 +104,14 @@ class Poller(Generic[R]):
         """One request, until it is answered or given up."""
         request_id, slots = new_request_id(), reservation.count
         self._asked = False
-        waits = backoff(0.25, _LONGEST_WAIT_SECONDS)
+        waits = Waits(0.25, _LONGEST_WAIT_SECONDS, lambda: self._keeper.come_back_seconds)
         while True:
             try:
                 answer = await self._unless_given_up(reservation, self._poll(request_id, slots))
             except (TransportError, RefusalError) as error:
                 if isinstance(error, TransportError) and self._was_idle_cut(error):
                     continue
-                wait = next(waits)
+                wait = waits.after(error)
                 self._faults.failed(routes.ACQUIRE, error, wait)
                 if await self._unless_given_up(reservation, self._wait_for_contact(wait)):
                     continue

@@ -58,6 +58,7 @@ class Services:
     authority: Authority
     attempt_key: bytes = field(repr=False)
     on_redrive: Callable[[], None] = field(default=lambda: None)
+    come_back_seconds: Callable[[], float] = field(default=lambda: 0.0)
 
 
 @dataclass(frozen=True)

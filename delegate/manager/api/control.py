@@ -22,6 +22,7 @@ async def heartbeat(call: Call[HeartbeatRequest, Nothing]) -> HeartbeatAnswer:
         commands=commands,
         lease_seconds=services.rhythm.lease_seconds,
         heartbeat_seconds=services.rhythm.heartbeat_seconds,
+        come_back_seconds=services.come_back_seconds(),
     )
 
 
