@@ -11,6 +11,9 @@ from tests.cli.programs import environment
 from tests.cli.test_program import COMMAND
 
 WAITING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background have it ignored
+
 @click.command()
 @output_option
 def command(output):

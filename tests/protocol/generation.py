@@ -33,6 +33,7 @@ def values_of(of: Any) -> st.SearchStrategy[Any]:
         int: st.integers(-(2**63), 2**63 - 1),
         float: st.floats(allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
+        bytes: st.binary(max_size=20),
         msgspec.Raw: JSON.map(lambda value: msgspec.Raw(msgspec.json.encode(value))),
     }
     return simple[of]
