@@ -102,4 +102,5 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         proxy_for=rules.address_for,
         policies=settings.rules.policies,
         health_rules=settings.rules.health,
+        providers=settings.evidence.providers,
     )

@@ -87,4 +87,5 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         proxy_for=proxies.address_for,
         policies=settings.rules.policies,
         health_rules=settings.rules.health,
+        providers=settings.evidence.providers,
     )

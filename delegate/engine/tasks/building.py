@@ -16,12 +16,13 @@ from delegate.engine.tasks.deleting import DeletionRun
 from delegate.engine.tasks.execution import Executor, Run
 from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.preparing import Parts
+from delegate.engine.tasks.provider_secrets import ProviderSecrets
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
 from delegate.engine.tasks.rolling_back import RollbackRun
 from delegate.engine.tasks.sync import SyncRun
 from delegate.engine.tasks.verifying import VerifyRun
-from delegate.engine.verification.answers import Providers
+from delegate.engine.verification.providers.registry import Providers, load_providers
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task, TaskKind
@@ -57,6 +58,8 @@ class Engine:
         return announced
 
     async def close(self) -> None:
+        if isinstance(self._parts.providers, Providers):
+            await self._parts.providers.close()
         await self._parts.clusters.close()
 
 
@@ -78,12 +81,12 @@ def build_engine(
     proxy_for: ProxyFor | None = None,
     policies: Path | None = None,
     health_rules: Path | None = None,
-    providers: Providers | None = None,
+    providers: Path | None = None,
 ) -> Engine:
-    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run. `providers`: whom
-    checks may ask; without them nothing is verified.
+    """`allow_local`: sources may be directories and repositories of this machine, for commands that people run. `providers`: the file
+    of whom checks may ask; without it they ask only where they name a url.
 
-    Raises RuleFileError, PolicyFileError or HealthRuleError where a file of rules can't be meant.
+    Raises RuleFileError, PolicyFileError, HealthRuleError or ProviderConfigurationError where a file can't be meant.
     """
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     rendering = rendering or RenderSettings()
@@ -100,7 +103,7 @@ def build_engine(
             queries=queries,
             policies=Gate(policies),
             health_rules=HealthBook(health_rules),
-            providers=providers,
+            providers=load_providers(providers, environment, proxy_for=proxy_for, read_secret=ProviderSecrets(registry).read),
         )
     )
 

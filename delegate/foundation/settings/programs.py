@@ -6,6 +6,7 @@ from delegate.foundation.settings.manager import Leasing, Retention, Serving, St
 from delegate.foundation.settings.sections import (
     Cluster,
     DeadLetters,
+    Evidence,
     Identity,
     LocalLogging,
     Logging,
@@ -33,6 +34,7 @@ class DelegateSettings:
     cluster: Cluster
     sources: Sources
     rules: Rules
+    evidence: Evidence
     trust: Trust
     dead_letters: DeadLetters
     probes: Probes
@@ -69,6 +71,7 @@ class LocalSettings:
     cluster: Cluster
     sources: Sources
     rules: Rules
+    evidence: Evidence
     retry: Retry
     logging: LocalLogging
     network: Network

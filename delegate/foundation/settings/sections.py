@@ -283,6 +283,18 @@ class Rules:
 
 
 @section
+class Evidence:
+    """Whom checks may ask, and as whom."""
+
+    providers: Path | None = setting(
+        "DELEGATE_PROVIDERS",
+        EXISTING_PATH,
+        "Sources of metrics and logs with their credentials (YAML, see docs/providers.md); read again when it changes.",
+        default=None,
+    )
+
+
+@section
 class Trust:
     """What this machine lets a manager have done."""
 
