@@ -7,6 +7,7 @@ letter once in the life of a process.
 
 import asyncio
 import datetime as dt
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -16,10 +17,11 @@ import structlog
 
 from delegate.daemon.connection.journal import Kept
 from delegate.daemon.connection.reporter import Rejection
+from delegate.daemon.connection.shortening import shorten
 from delegate.daemon.connection.trust import tls_context
 from delegate.daemon.deadletters.bucket import Bucket
 from delegate.daemon.deadletters.courier import Courier, CourierHooks, CourierRules, StoredLetter
-from delegate.daemon.deadletters.errors import SpoolUnusableError
+from delegate.daemon.deadletters.errors import LetterTooLargeError, SpoolUnusableError
 from delegate.daemon.deadletters.letter import Addressed, Letter, Reason, Writer, error_chain
 from delegate.daemon.deadletters.letterbox import DeadLetters
 from delegate.daemon.deadletters.spool import SpoolLimits
@@ -30,6 +32,8 @@ from delegate.foundation.settings.proxies import ProxyRules
 from delegate.foundation.telemetry.metrics import DelegateMetrics
 from delegate.model.resources import JsonObject
 from delegate.model.results import ErrorDetail
+from delegate.protocol import codec
+from delegate.protocol.blobs import BlobReference
 from delegate.protocol.codec import UndecodableTask
 from delegate.protocol.letters import LetterNotice
 
@@ -38,6 +42,7 @@ _WRITE_SECONDS = 30.0
 _SEND_SECONDS = 30.0
 _UNUSABLE_SECONDS = 3.0
 _REMEMBERED_TASKS = 1_000
+_SHORT_MEMBER_BYTES = 4 * 1024
 
 
 class Mailroom:
@@ -79,11 +84,20 @@ class Mailroom:
         return self._letters.is_full()
 
     async def keep_result(self, kept: Kept, rejection: Rejection) -> None:
-        """A result that the manager will never take. Raises DeadLetterError."""
+        """A result that the manager will never take; its short form, with size and digest of the whole, where the whole spool is too small
+        for it. Raises DeadLetterError."""
+        try:
+            await self._put_result(kept, kept.item.result, rejection)
+        except LetterTooLargeError as error:
+            whole = await asyncio.to_thread(_measure, kept.item.result)
+            log.error("dead_letters.result_shortened", attempt=kept.item.attempt_id, bytes=whole.size, error=str(error), hint=error.hint)
+            await self._put_result(kept, shorten(kept.item.result, whole, member_bytes=_SHORT_MEMBER_BYTES), rejection)
+
+    async def _put_result(self, kept: Kept, result: JsonObject, rejection: Rejection) -> None:
         item = kept.item
         await self._put(
             self._writer.of_result(
-                item.result,
+                result,
                 Reason.PAYLOAD_TOO_LARGE if rejection.too_large else Reason.of_verdict(rejection.verdict),
                 Addressed(task=item.task_id, attempt=item.attempt_id, fence=item.fence, kind=kept.kind, application=kept.application),
                 created=_time(kept.kept_at),
@@ -108,7 +122,10 @@ class Mailroom:
             errors=_errors_of(item.result),
             attempts=kept.tries,
         )
-        await self._put(msgspec.structs.replace(letter, outcome=kept.outcome, cluster=str(item.result.get("cluster") or "")))
+        try:
+            await self._put(msgspec.structs.replace(letter, outcome=kept.outcome, cluster=str(item.result.get("cluster") or "")))
+        except LetterTooLargeError as error:  # it never will fit, and the manager has both the task and its result
+            log.error("dead_letters.task_too_large", task=item.task_id, attempt=item.attempt_id, error=str(error), hint=error.hint)
 
     async def keep_task(self, task: UndecodableTask) -> None:
         """A task that this delegate can't read, by the bytes that came. Where it can't be kept it stays the manager's alone."""
@@ -189,6 +206,14 @@ def _notice_of(stored: StoredLetter) -> LetterNotice | None:
         size=stored.size,
         masked=letter.redaction.masked,
     )
+
+
+def _measure(result: JsonObject) -> BlobReference:
+    digest, size = hashlib.sha256(), 0
+    for piece in codec.canonical_pieces(result):
+        digest.update(piece)
+        size += len(piece)
+    return BlobReference(sha256=digest.hexdigest(), size=size)
 
 
 def _errors_of(result: JsonObject) -> tuple[ErrorDetail, ...]:

@@ -21,6 +21,7 @@ from delegate.foundation.lifecycle import DeathLimit, StopReason, StopRequests
 from delegate.foundation.settings.loading import load
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.manager.service import Manager
+from delegate.manager.settings import Limits as ManagerLimits
 from delegate.manager.settings import Rhythm
 from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import Task
@@ -135,8 +136,11 @@ class Operator:
 
 
 @asynccontextmanager
-async def running_manager(directory: Path, *, rhythm: Rhythm = QUICK_RHYTHM, listen: str = "127.0.0.1:0") -> AsyncIterator[Operator]:
-    async with Manager(state_dir=directory / "manager", rhythm=rhythm, listen=listen) as manager:
+async def running_manager(
+    directory: Path, *, rhythm: Rhythm = QUICK_RHYTHM, listen: str = "127.0.0.1:0", limits: ManagerLimits | None = None
+) -> AsyncIterator[Operator]:
+    kept = limits if limits is not None else ManagerLimits()
+    async with Manager(state_dir=directory / "manager", rhythm=rhythm, listen=listen, limits=kept) as manager:
         headers = {"Authorization": f"Bearer {manager.admin_token}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             yield Operator(manager, session)

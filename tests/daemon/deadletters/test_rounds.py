@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from delegate.daemon.deadletters.bucket import BucketAddress
+from delegate.daemon.deadletters.letter import Reason
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.foundation.errors import Category, DelegateError
+from delegate.manager.settings import Limits
 from delegate.model.results import Action, Outcome, ResourceResult, TaskResult
 from delegate.model.tasks import Task
 from tests.daemon.deadletters.test_daemon import exposed, letters_in, looking_into, probe, registered
@@ -100,28 +102,28 @@ async def test_a_full_spool_keeps_failed_tasks_with_their_results(tmp_path: Path
             await eventually(lambda: running.daemon._outbox.entries == 0)
 
 
+async def change_much(task: Task, context: AttemptContext) -> TaskResult:
+    resources = tuple(
+        ResourceResult("", "ConfigMap", "shop", f"c-{number}-{'x' * 80}", Action.CONFIGURED, origin="y" * 80) for number in range(12_000)
+    )
+    return TaskResult(
+        task=context.task_id,
+        attempt=context.attempt_id,
+        kind=task.kind.value,
+        application=task.application,
+        outcome=Outcome.SUCCEEDED,
+        resources=resources if task.application == "large" else (),
+    )
+
+
 async def test_a_large_result_arrives_whole(tmp_path: Path) -> None:
     """Case 24: the task shows its short form, and nothing of its resources is lost."""
-
-    async def change_much(task: Task, context: AttemptContext) -> TaskResult:
-        resources = tuple(
-            ResourceResult("", "ConfigMap", "shop", f"c-{number}-{'x' * 80}", Action.CONFIGURED, origin="y" * 80)
-            for number in range(12_000)
-        )
-        return TaskResult(
-            task=context.task_id,
-            attempt=context.attempt_id,
-            kind=task.kind.value,
-            application=task.application,
-            outcome=Outcome.SUCCEEDED,
-            resources=resources,
-        )
 
     async with (
         running_manager(tmp_path) as operator,
         registered(operator.manager.url, await operator.token(), tmp_path / "d", TestEngine(change_much)) as running,
     ):
-        shown = await operator.finished(await operator.submit("shop"), within=30.0)
+        shown = await operator.finished(await operator.submit("large"), within=30.0)
 
         result = shown["result"]
         assert (result["outcome"], result["whole"]["size"] > 3 * 2**20) == ("succeeded", True)
@@ -129,3 +131,26 @@ async def test_a_large_result_arrives_whole(tmp_path: Path) -> None:
         assert [each["name"].split("-")[1] for each in whole["resources"]] == [str(number) for number in range(12_000)]
         await eventually(lambda: running.daemon._outbox.entries == 0)
         assert list_letters(tmp_path / "d" / "dead-letters") == []
+
+
+async def test_a_result_that_is_too_large_for_everybody_ends_short(tmp_path: Path) -> None:
+    """Case 24: neither the manager nor the spool has room for the whole: both have its short form, with size and digest, and nothing waits
+    behind it."""
+    async with (
+        running_manager(tmp_path, limits=Limits(blob_bytes=2**21)) as operator,
+        registered(
+            operator.manager.url, await operator.token(), tmp_path / "d", TestEngine(change_much), DELEGATE_DLQ_MAX_BYTES="1Mi"
+        ) as running,
+    ):
+        shown = await operator.finished(await operator.submit("large"), within=30.0)
+        other = await operator.finished(await operator.submit("small"))
+
+        await eventually(lambda: running.daemon._outbox.entries == 0)
+        [letter] = list_letters(tmp_path / "d" / "dead-letters")
+        kept = letter.payload.content
+        assert isinstance(kept, dict)
+        assert (other["task"]["outcome"], shown["task"]["outcome"], letter.reason) == ("succeeded", "succeeded", Reason.PAYLOAD_TOO_LARGE)
+        assert kept["whole"] == shown["result"]["whole"]
+        assert str(kept["whole"]["size"]) in kept["notices"][-1]
+        assert "too large" in letter.message
+        assert running.daemon.conditions.spool_full() == ""
