@@ -1,10 +1,9 @@
 """Validation of custom resources by their structural schemas (kube-openapi `validate`)."""
 
-import re
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import formats, statuses
+from delegate.simulator import formats, regexes, statuses
 from delegate.simulator.customs import EMBEDDED, INT_OR_STRING
 from delegate.simulator.statuses import Cause
 
@@ -124,8 +123,8 @@ def _check_string(value: str, schema: JsonObject, path: str, causes: list[Cause]
     pattern = schema.get("pattern")
     if pattern:
         try:
-            matched = re.search(pattern, value)
-        except re.error:
+            matched = regexes.finds(pattern, value)
+        except regexes.InvalidPatternError:
             return
         if not matched:
             causes.append(statuses.invalid_value(path, value, _body(path, f"should match '{pattern}'")))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import statuses
+from delegate.simulator import regexes, statuses
 from delegate.simulator.customs import EMBEDDED, INT_OR_STRING, PRESERVE
 from delegate.simulator.naming import label_1035, subdomain
 from delegate.simulator.statuses import Cause
@@ -216,9 +216,9 @@ def _pattern(schema: JsonObject, path: str) -> list[Cause]:
     if not pattern:
         return []
     try:
-        re.compile(pattern)
-    except re.error as error:
-        text = f"must be a valid regular expression, but isn't: error parsing regexp: {error.msg}: `{pattern}`"
+        regexes.check_pattern(pattern)
+    except regexes.InvalidPatternError as error:
+        text = f"must be a valid regular expression, but isn't: error parsing regexp: {error}: `{pattern}`"
         return [statuses.invalid_value(f"{path}.pattern", pattern, text)]
     return []
 
