@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from delegate.model.policies.judging import denial_of, judge
 from delegate.model.policies.rules import SHIPPED, PolicyFileError, PolicySet, read_policies
-from delegate.model.removals import describe_removal
 from delegate.model.policies.violations import Operation, PolicyAction, Setting, Subject, Violation
+from delegate.model.removals import describe_removal
 from delegate.model.resources import JsonObject, Manifest, Origin, ResourceKey
 
 VALUE = "hunter2-Zx9q"
