@@ -11,6 +11,7 @@ from delegate.engine.policies.gates import Gate
 from delegate.engine.sources.access.books import AccessBook, ReadSecrets
 from delegate.engine.sources.manifests import OnFault, Sources
 from delegate.engine.sources.settings import RenderSettings
+from delegate.engine.tasks.canarying import CanaryRun
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.deleting import DeletionRun
 from delegate.engine.tasks.execution import Executor, Run
@@ -38,6 +39,7 @@ class Engine:
             {
                 TaskKind.SYNC: lambda task, context: _sync_run(task, context, parts),
                 TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
+                TaskKind.CANARY: lambda task, context: CanaryRun(task, context, parts),
                 TaskKind.ROLLBACK: lambda task, context: RollbackRun(task, context, parts),
                 TaskKind.VERIFY: lambda task, context: VerifyRun(task, context, parts),
             }

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
+from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.model.resources import JsonObject
 
@@ -34,6 +35,7 @@ class AttemptContext:
     fence: int = 0
     deadline: float
     stop: StopSignal = field(default_factory=StopSignal)
+    resume: ResumeSignal = field(default_factory=ResumeSignal)
     report: Callable[[str, JsonObject], None] = _tell_nobody
     parked: Callable[[], AbstractAsyncContextManager[None]] = _keep_the_slot
     check_namespace: Callable[[str, str], None] = _allow_all

@@ -15,7 +15,11 @@ TaskError
 ├── AuthorityLostError      the Lease in the cluster is another attempt's
 ├── UnhealthyError          the new revision can't become healthy
 ├── HealthTimeoutError      not healthy in time
-└── PruneIncompleteError    objects that should be gone and aren't
+├── PruneIncompleteError    objects that should be gone and aren't
+├── CanaryUnreadyError      a set of pods that does not become ready
+├── CanaryFailedError       a new version that did not hold what was asked of it
+├── ForeignSetError         somebody else's object where a canary's would be, or a foreign hand on one
+└── CanaryBusyError         another canary works on the workload
 """
 
 from delegate.foundation.errors import Category, DelegateError
@@ -106,3 +110,23 @@ class PruneIncompleteError(TaskError):
     default_code = "dependency.prune_incomplete"
     category = Category.DEPENDENCY
     default_retryable = True
+
+
+class CanaryUnreadyError(TaskError):
+    default_code = "dependency.canary_unready"
+    category = Category.DEPENDENCY
+
+
+class CanaryFailedError(TaskError):
+    default_code = "policy.canary_failed"
+    category = Category.POLICY
+
+
+class ForeignSetError(TaskError):
+    default_code = "conflict.foreign_set"
+    category = Category.CONFLICT
+
+
+class CanaryBusyError(TaskError):
+    default_code = "conflict.canary_busy"
+    category = Category.CONFLICT

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 
@@ -15,6 +15,7 @@ from delegate.model.tasks import Task, TaskKind
 
 log = structlog.get_logger(__name__)
 _CLEANUP_SECONDS = 10.0
+_WOUND_DOWN = (StopVerdict.CANCEL, StopVerdict.DEADLINE)
 
 
 class Run(Protocol):
@@ -25,6 +26,15 @@ class Run(Protocol):
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         """The result; without an outcome or an error: that of work which ended well."""
         ...
+
+
+@runtime_checkable
+class WindingDown(Protocol):
+    """A run that must not be left as it stands when it is cancelled or runs out of time: `wind_down` follows the cancelled `execute`."""
+
+    wind_down_seconds: float
+
+    async def wind_down(self, verdict: StopVerdict) -> None: ...
 
 
 RunFactory = Callable[[Task, AttemptContext], Run]
@@ -70,6 +80,11 @@ async def _run_to_an_end(run: Run, context: AttemptContext) -> TaskResult:
         await _end(work)
         if work.done() and not work.cancelled() and work.exception() is None:
             return run.conclude()  # it ended well in the same moment: what was done counts
+        if isinstance(run, WindingDown) and verdict in _WOUND_DOWN:
+            work = asyncio.create_task(run.wind_down(verdict))
+            await asyncio.wait({work}, timeout=run.wind_down_seconds)
+            if work.done() and work.exception() is not None:
+                return _concluded(run, work)
         return run.conclude(outcome_of(verdict), message=_words(verdict, context.stop.reason))
     finally:
         stop.cancel()

@@ -31,9 +31,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """`step` is the one in work. `since`: when what is waited for began (a pause, a drain), empty before. `count` new pods are wanted.
 
-    `release` names what the new version is, whoever brings it; `images` are those that the stable version had, by container, before
-    promotion changed them; `routes` is what the router's objects were before the first weight. `copies` are config objects of the canary's
-    own, `kept` the copies of the stable version's. `entries` say how it came about, oldest first.
+    `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had, `promotes` says
+    whether promotion may have changed it; `routes` is what the router's objects were before the first weight. `copies` are config objects
+    of the canary's own. `entries` say how it came about, oldest first.
     """
 
     application: str
@@ -49,7 +49,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     count: int = 0
     weight: float = 0.0
     canary: str = ""
-    images: dict[str, str] = {}
+    promotes: bool = False
     routes: JsonObject = {}
     routing: JsonObject = {}
     template: JsonObject = {}

@@ -1,0 +1,338 @@
+"""The canary task: a new version beside the stable one, step by step, until it is the stable one or nothing of it is left.
+
+    look -> refuse what can't be meant or reached -> Lease -> journal (ours, a dead attempt's, an older release's) -> drive -> end
+
+Nothing is written before the Lease is held and the journal says what is about to be done.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.records.inventories import InventoryStore
+from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.canarying_sets import DEPLOYMENT, Authority, Sets
+from delegate.engine.tasks.canarying_work import CanaryWork, Plan, RunChecks
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
+from delegate.engine.tasks.preparing import Parts, retrying_of
+from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.stopping import StopVerdict
+from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separates
+from delegate.foundation.errors import Category, DelegateError
+from delegate.foundation.quantities import parse_duration
+from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.results import Outcome, TaskResult, describe_error
+from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.shares import share_by_pods, share_by_router
+from delegate.model.rollouts.specs import read_canary
+from delegate.model.rollouts.states import Phase
+from delegate.model.rollouts.versions import digest, images_of, with_images
+from delegate.model.rollouts.workloads import check_overlap, tracks_of, wanted_replicas
+from delegate.model.tasks import Task
+
+SERVICE = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
+AUTOSCALER = ResourceType(
+    group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
+)
+_REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
+_DEFAULT_NAMESPACE = "default"
+_SHORTEST_DRAIN = 30.0
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What was found out before the first write."""
+
+    cluster: Cluster
+    client: ApiClient
+    namespace: str
+    stable: JsonObject
+    services: tuple[JsonObject, ...]
+    plan: Plan
+
+
+class CanaryRun:
+    """One attempt of a canary task."""
+
+    wind_down_seconds: float
+
+    def __init__(self, task: Task, context: AttemptContext, parts: Parts, *, run_checks: RunChecks | None = None) -> None:
+        self._task = task
+        self._spec = read_canary(task.spec)
+        separates(self._spec.routing)
+        self._context = context
+        self._parts = parts
+        self._run_checks = run_checks
+        self._report = Report(task, context)
+        self._journal: Journal | None = None
+        self._message = ""
+        self._release = digest(msgspec.to_builtins(self._spec))
+        self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
+        if any(step.verify for step in self._spec.steps) and run_checks is None:
+            raise UnsupportedTaskError("this delegate runs no checks, so a verify step would verify nothing", hint="leave verify steps out")
+        if self._spec.source is not None:
+            raise UnsupportedTaskError("a canary of a source is not done by this delegate", hint="give `images`")
+
+    async def execute(self) -> None:
+        with self._report.timed("plan"):
+            ground = await self._look()
+        store = self._store(ground)
+        before = await store.read()
+        if self._is_our_end(before.journal):
+            self._journal = before.journal
+            return
+        if not self._has_work(ground, before.journal):
+            self._message = "already the good version: nothing to do"
+            return
+        async with self._authority(ground, before) as lease:
+            self._report.began_writing = True
+            if await self._settle_older(ground, store, lease):
+                ground = await self._look()
+            stored = await store.read()
+            if self._is_our_end(stored.journal):
+                self._journal = stored.journal
+                return
+            if not self._has_work(ground, stored.journal):
+                self._message = "already the good version: nothing to do"
+                return
+            work = self._work(ground, lease, store, await self._begin(ground, store, stored, lease))
+            await self._drive(work)
+
+    async def wind_down(self, verdict: StopVerdict) -> None:
+        """Takes the new version back after a cancellation or at the deadline; what is on its way out goes on to its end."""
+        ground = await self._look(anew=False)
+        store = self._store(ground)
+        before = await store.read()
+        journal = before.journal
+        if journal is None or journal.task != self._context.task_id or not journal.is_open:
+            self._journal = journal if self._is_our_end(journal) else None
+            return
+        async with self._authority(ground, before) as lease:
+            stored = await store.read()
+            if stored.journal is None or stored.journal.task != self._context.task_id:
+                return
+            work = self._work(ground, lease, store, await self._adopt(store, stored, stored.journal, lease))
+            await work.abort("the task's time is over" if verdict is StopVerdict.DEADLINE else "the task was cancelled")
+            await self._drive(work)
+
+    def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
+        journal = self._journal
+        phase = journal.phase if journal is not None else None
+        self._report.notice(_told(journal))
+        if journal is not None and error is None:
+            if phase is Phase.PROMOTED:
+                outcome = Outcome.SUCCEEDED
+                message = "promoted: the new version is the stable one"
+            elif phase is Phase.RESTORED:
+                outcome = outcome if outcome in (Outcome.CANCELLED, Outcome.SUPERSEDED) else Outcome.ABORTED
+                error = CanaryFailedError(journal.reason or "taken back", hint="the notices say how it came about")
+                message = f"aborted, and the stable version is as it was: {error.message}"
+        errors = describe_error(error) if error is not None else ()
+        touched = self._report.began_writing
+        if outcome is Outcome.FAILED and error is not None and not touched and error.category in _REFUSING:
+            outcome = Outcome.REFUSED
+        message = message or (error.message if error else self._message)
+        if outcome is not None and journal is not None and journal.is_open:
+            message += f"; the journal stands at {journal.phase}, step {journal.step}: the next attempt goes on from there"
+        return self._report.result(outcome or Outcome.SUCCEEDED, errors, message)
+
+    # Before anything is written.
+
+    async def _look(self, *, anew: bool = True) -> Ground:
+        """`anew`: whether what can't be reached is refused; not for who only has to take back."""
+        spec, name = self._spec, self._spec.workload.name
+        cluster = await self._parts.clusters.open(self._task.destination)
+        self._report.cluster = cluster.uid
+        namespace = self._task.destination.namespace or _DEFAULT_NAMESPACE
+        self._context.check_namespace(namespace, f"apps/Deployment {namespace}/{name}")
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        stable = await _stable(client, namespace, name)
+        services = (await client.list(SERVICE, namespace)).items
+        tracks = tracks_of(stable, services, separate=separates(spec.routing))
+        journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
+        ours = journal is not None and journal.is_open and journal.release == self._release
+        base = journal.template if ours and journal is not None else stable["spec"]["template"]
+        if anew and not ours:
+            check_overlap(name, tracks, await self._autoscalers(client, namespace, name))
+            self._reach(wanted_replicas(stable))
+        if spec.drain_seconds < _SHORTEST_DRAIN and separates(spec.routing):
+            self._report.notice([f"a drain of {spec.drain} is shorter than routers may take to hear of it: 30 s is what is safe"])
+        if tracks.overlaps:
+            self._report.notice([f"the selector of {name} matches the new pods too; their owners tell them apart"])
+        plan = Plan(
+            spec=spec,
+            application=self._task.application,
+            template=with_images(base, spec.images),
+            tracks=tracks,
+            fail_fast_after=parse_duration(self._task.options.fail_fast_after),
+        )
+        return Ground(cluster, client, namespace, stable, services, plan)
+
+    def _reach(self, stable: int) -> None:
+        """Every share of the steps, computed and told. Raises UnreachableShareError."""
+        for step in self._spec.steps:
+            if step.set_weight is not None:
+                routed = separates(self._spec.routing)
+                weight, most = step.set_weight, self._spec.max_effective_share
+                share = share_by_router(stable, weight) if routed else share_by_pods(stable, weight, most)
+                self._report.notice([f"setWeight {weight:g} comes to {share}"])
+
+    async def _autoscalers(self, client: ApiClient, namespace: str, name: str) -> list[str]:
+        try:
+            found = (await client.list(AUTOSCALER, namespace)).items
+        except (NotFoundError, UnknownKindError, ForbiddenError) as error:
+            self._report.notice([f"whether an autoscaler drives {name} can't be told: {error.message}"])
+            return []
+        targets = [(each["metadata"]["name"], (each.get("spec") or {}).get("scaleTargetRef") or {}) for each in found]
+        return [scaler for scaler, target in targets if (target.get("kind"), target.get("name")) == ("Deployment", name)]
+
+    def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
+        if journal is not None and journal.is_open:
+            return True
+        current = images_of(ground.stable["spec"]["template"])
+        return any(current.get(name) != image for name, image in self._spec.images.items())
+
+    def _is_our_end(self, journal: Journal | None) -> bool:
+        """Whether an earlier attempt of this very task has come to the end."""
+        mine = journal is not None and (journal.task, journal.release) == (self._context.task_id, self._release)
+        return journal is not None and mine and not journal.is_open
+
+    # Under the Lease.
+
+    def _store(self, ground: Ground) -> JournalStore:
+        return JournalStore(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
+
+    @asynccontextmanager
+    async def _authority(self, ground: Ground, stored: StoredJournal) -> AsyncIterator[WriteLease]:
+        inventory = (await InventoryStore(ground.client, self._task.application, ground.namespace).read()).inventory
+        floor = max(inventory.fence, stored.journal.fence if stored.journal is not None else 0)
+        async with hold_lease(
+            ground.client,
+            self._task.application,
+            ground.namespace,
+            holder=self._context.attempt_id,
+            fence_floor=floor,
+            seconds=self._parts.lease_seconds,
+        ) as lease:
+            yield lease
+
+    async def _settle_older(self, ground: Ground, store: JournalStore, lease: WriteLease) -> bool:
+        """An older release that is still under way is taken back, whole, before anything new begins. Whether there was one."""
+        stored = await store.read()
+        journal = stored.journal
+        if journal is None or not journal.is_open:
+            return False
+        if journal.application != self._task.application:
+            raise CanaryBusyError(
+                f"task {journal.task} of {journal.application} works on Deployment {ground.namespace}/{journal.workload}",
+                hint=f"wait until it has ended, or cancel it (its journal stands at {journal.phase})",
+            )
+        goes_back = journal.phase is Phase.ABORTING
+        if journal.release == self._release and not (goes_back and journal.task != self._context.task_id):
+            return False
+        adopted = await self._adopt(store, stored, journal, lease, task=journal.task)
+        work = self._work(ground, lease, store, adopted, routing=journal.routing)
+        await work.abort("a newer release takes its place")
+        await work.drive()
+        self._report.notice(f"before: {words}" for words in _told(work.journal))
+        return True
+
+    async def _begin(self, ground: Ground, store: JournalStore, stored: StoredJournal, lease: WriteLease) -> StoredJournal:
+        if stored.journal is not None and stored.journal.is_open:
+            return await self._adopt(store, stored, stored.journal, lease)
+        stable = await _stable(ground.client, ground.namespace, self._spec.workload.name)
+        router = self._router(ground, Authority(lease), self._spec.routing)
+        await router.check()
+        journal = Journal(
+            application=self._task.application,
+            task=self._context.task_id,
+            attempt=self._context.attempt_id,
+            fence=lease.fence,
+            workload=self._spec.workload.name,
+            uid=stable["metadata"]["uid"],
+            release=self._release,
+            routes=await router.snapshot(),
+            routing=self._spec.routing if isinstance(self._spec.routing, dict) else {},
+            template=stable["spec"]["template"],
+            copies=tuple((str(body["kind"]), str(body["metadata"]["name"])) for body in ground.plan.copies),
+            drain_seconds=self._spec.drain_seconds,
+        )
+        lease.check()
+        return await store.write(stored, journal)
+
+    async def _adopt(
+        self, store: JournalStore, stored: StoredJournal, journal: Journal, lease: WriteLease, *, task: str = ""
+    ) -> StoredJournal:
+        """Makes a journal that another attempt has left ours: from here on its late writes are refused."""
+        lease.check()
+        adopted = msgspec.structs.replace(journal, task=task or self._context.task_id, attempt=self._context.attempt_id, fence=lease.fence)
+        return await store.write(stored, adopted)
+
+    def _router(self, ground: Ground, authority: Authority, routing: JsonObject | str | None) -> Router:
+        place = RoutePlace(
+            client=ground.client,
+            discovery=ground.cluster.discovery,
+            namespace=ground.namespace,
+            application=self._task.application,
+            workload=self._spec.workload.name,
+            services=ground.plan.tracks.services,
+            canary_selector=ground.plan.tracks.selector,
+            fence=authority.fence,
+            guard=authority.check,
+            verify=authority.verify,
+        )
+        return router_of(routing, place)
+
+    def _work(
+        self, ground: Ground, lease: WriteLease, store: JournalStore, stored: StoredJournal, *, routing: JsonObject | None = None
+    ) -> CanaryWork:
+        authority = Authority(lease)
+        sets = Sets(
+            ground.client, authority, application=self._task.application, namespace=ground.namespace, workload=self._spec.workload.name
+        )
+
+        async def promote() -> None:
+            await sets.set_stable_images(self._spec.images)
+
+        return CanaryWork(
+            ground.plan,
+            client=ground.client,
+            authority=authority,
+            sets=sets,
+            router=self._router(ground, authority, self._spec.routing if routing is None else routing),
+            store=store,
+            stored=stored,
+            context=self._context,
+            promote=promote,
+            run_checks=self._run_checks,
+        )
+
+    async def _drive(self, work: CanaryWork) -> None:
+        try:
+            with self._report.timed("steps"):
+                await work.drive()
+        finally:
+            self._journal = work.journal
+
+
+async def _stable(client: ApiClient, namespace: str, name: str) -> JsonObject:
+    try:
+        return await client.get(DEPLOYMENT, namespace, name)
+    except NotFoundError as error:
+        raise CanarySpecError(
+            f"there is no Deployment {namespace}/{name} that a new version could stand beside",
+            hint="sync it first, or name another workload",
+            object=f"apps/Deployment {namespace}/{name}",
+        ) from error
+
+
+def _told(journal: Journal | None) -> Iterator[str]:
+    """How it came about, step by step."""
+    for entry in journal.entries if journal is not None else ():
+        yield f"{entry.at} step {entry.step}: {entry.words}" if entry.step >= 0 else f"{entry.at} {entry.words}"

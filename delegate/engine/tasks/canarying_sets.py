@@ -1,0 +1,269 @@
+"""The two sets of pods of a canary, as they stand in the cluster, and the guarded writes to them.
+
+Each write is preceded by a look at our authority and carries the uid and resourceVersion that were just read. Where the server says that
+the object has changed meanwhile, the Lease is asked for before anything is decided anew: whoever lost it stops there.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
+from delegate.engine.clusters.errors import AlreadyExistsError, NotFoundError, RecreatedObjectError, StaleObjectError
+from delegate.engine.records.errors import LateWriterError
+from delegate.engine.records.guarding import apply_guarded, apply_new
+from delegate.engine.records.inventories import CONFIG_MAP
+from delegate.engine.records.leases import WriteLease
+from delegate.engine.records.releases import SECRET
+from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
+from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
+from delegate.model.inventory import APPLICATION_LABEL
+from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.versions import images_of
+from delegate.model.rollouts.workloads import available, canary_name, fence_of, wanted_replicas
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+DEPLOYMENT = ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
+REPLICA_SET = ResourceType(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
+POD = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
+CANARY_MANAGER = "delegate-canary"
+_MOST_TRIES = 8
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+CONFIG_TYPES = {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+
+
+class Authority:
+    """The Lease as the writes to one canary ask for it."""
+
+    def __init__(self, lease: WriteLease) -> None:
+        self._lease = lease
+        self.fence = lease.fence
+        self.check = lease.check
+        self.verify = lease.verify
+
+
+class Sets:
+    """The stable Deployment and the one beside it."""
+
+    def __init__(self, client: ApiClient, authority: Authority, *, application: str, namespace: str, workload: str) -> None:
+        self._client = client
+        self._authority = authority
+        self._application = application
+        self.namespace = namespace
+        self.workload = workload
+        self.canary_name = canary_name(workload)
+
+    async def stable(self) -> JsonObject:
+        """Raises NotFoundError, ClusterError."""
+        return await self._client.get(DEPLOYMENT, self.namespace, self.workload)
+
+    async def canary(self) -> JsonObject | None:
+        """Raises ForeignSetError where somebody else's object has the name, LateWriterError where a newer attempt has written it."""
+        try:
+            found = await self._client.get(DEPLOYMENT, self.namespace, self.canary_name)
+        except NotFoundError:
+            return None
+        labels = found["metadata"].get("labels") or {}
+        if JOURNAL_LABEL not in labels:
+            raise ForeignSetError(
+                f"Deployment {self.namespace}/{self.canary_name} stands where the new version would, and is not of our making",
+                hint="rename or remove it",
+                object=f"apps/Deployment {self.namespace}/{self.canary_name}",
+            )
+        if labels.get(APPLICATION_LABEL) == self._application and fence_of(found) > self._authority.fence:
+            raise LateWriterError(
+                f"Deployment {self.namespace}/{self.canary_name} was written by a newer attempt",
+                hint="nothing to do: the newer attempt goes on",
+            )
+        return found
+
+    async def ensure(self, make: Callable[[], JsonObject]) -> JsonObject:
+        """The canary as `make` says, created or changed; what it was is read anew for each try."""
+
+        async def attempt() -> JsonObject:
+            live = await self.canary()
+            wanted = make()
+            self._authority.check()
+            if live is None:
+                return await apply_new(self._client, DEPLOYMENT, wanted, force=True)
+            return await self._apply(live, wanted)
+
+        return await self._decided(attempt)
+
+    async def scale_canary(self, count: int) -> JsonObject | None:
+        """Changes how many new pods there are, and nothing else; None where there is no canary."""
+
+        async def attempt() -> JsonObject | None:
+            live = await self.canary()
+            if live is None or wanted_replicas(live) == count:
+                return live
+            self._authority.check()
+            return await self._client.replace(DEPLOYMENT, {**live, "spec": {**live["spec"], "replicas": count}})
+
+        return await self._decided(attempt)
+
+    async def delete_canary(self) -> None:
+        """Deletes it, and nothing else of its name."""
+
+        async def attempt() -> None:
+            live = await self.canary()
+            if live is None or live["metadata"].get("deletionTimestamp"):
+                return
+            self._authority.check()
+            metadata = live["metadata"]
+            try:
+                await self._client.delete(DEPLOYMENT, self.namespace, self.canary_name, uid=metadata["uid"])
+            except NotFoundError:
+                return
+
+        await self._decided(attempt)
+
+    async def set_stable_images(self, images: dict[str, str]) -> JsonObject:
+        """The stable Deployment with these images; written only where it has others."""
+
+        async def attempt() -> JsonObject:
+            live = await self.stable()
+            current = images_of(live["spec"]["template"])
+            if all(current.get(name) == image for name, image in images.items()):
+                return live
+            spec: JsonObject = {"containers": [], "initContainers": []}
+            initial = {str(each.get("name")) for each in live["spec"]["template"]["spec"].get("initContainers") or ()}
+            for name, image in images.items():
+                spec["initContainers" if name in initial else "containers"].append({"name": name, "image": image})
+            body = {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": self.workload, "namespace": self.namespace},
+                "spec": {"template": {"spec": {field: each for field, each in spec.items() if each}}},
+            }
+            self._authority.check()
+            return await self._apply(live, body, manager=CANARY_MANAGER)
+
+        return await self._decided(attempt)
+
+    async def set_stable_template(self, template: JsonObject) -> JsonObject:
+        """The stable Deployment with exactly this pod template; written only where it has another one."""
+
+        async def attempt() -> JsonObject:
+            live = await self.stable()
+            if live["spec"]["template"] == template:
+                return live
+            self._authority.check()
+            return await self._client.replace(DEPLOYMENT, {**live, "spec": {**live["spec"], "template": template}}, manager=CANARY_MANAGER)
+
+        return await self._decided(attempt)
+
+    async def ensure_copy(self, body: JsonObject) -> None:
+        """A config object of the canary's own, by its content's name: one that is there is it."""
+        type = CONFIG_TYPES[str(body["kind"])]
+        self._authority.check()
+        try:
+            await self._client.create(type, body)
+        except AlreadyExistsError:
+            return
+
+    async def delete_copy(self, kind: str, name: str) -> None:
+        type = CONFIG_TYPES[kind]
+        try:
+            found = await self._client.get_metadata(type, self.namespace, name)
+            if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
+                return
+            self._authority.check()
+            await self._client.delete(type, self.namespace, name, uid=found["metadata"]["uid"])
+        except (NotFoundError, RecreatedObjectError):
+            return
+
+    async def pods(self) -> list[JsonObject]:
+        """The new pods that there are."""
+        live = await self.canary()
+        if live is None:
+            return []
+        labels = ",".join(f"{key}={value}" for key, value in sorted(live["spec"]["selector"]["matchLabels"].items()))
+        return list((await self._client.list(POD, self.namespace, labels=labels)).items)
+
+    async def restarts(self) -> int:
+        """How often containers of the new pods have been restarted."""
+        return sum(
+            int(status.get("restartCount") or 0)
+            for pod in await self.pods()
+            for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        )
+
+    async def await_available(
+        self, read: Callable[[], Awaitable[JsonObject | None]], done: Callable[[JsonObject], bool], wait: "Wait"
+    ) -> None:
+        """Waits until a set is as it has to be. By our own clock, whatever a watch says or doesn't.
+
+        Raises CanaryUnreadyError in the words of the cluster, early where it is known not to come up.
+        """
+        clock = self._client.clock
+        ends_at = clock.monotonic() + wait.seconds
+        pause, suspicion, body = _SHORTEST_PAUSE, None, None
+        while True:
+            self._authority.check()
+            body = await read()
+            if body is not None and done(body):
+                return
+            trouble = await self._trouble(body) if body is not None else None
+            suspicion = follow(suspicion, trouble, clock.monotonic())
+            lasted = has_lasted(suspicion, clock.monotonic(), wait.fail_fast_after)
+            if lasted or clock.monotonic() >= ends_at:
+                raise self._unready(body, trouble.reason + ": " + trouble.message if trouble else "", wait, early=lasted)
+            await clock.sleep(min(pause, max(0.0, ends_at - clock.monotonic())))
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+
+    async def await_gone(self, seconds: float) -> None:
+        """Waits until no new pod is left. Raises CanaryUnreadyError."""
+        clock = self._client.clock
+        ends_at = clock.monotonic() + seconds
+        pause = _SHORTEST_PAUSE
+        while left := await self.pods():
+            self._authority.check()
+            if clock.monotonic() >= ends_at:
+                raise CanaryUnreadyError(f"{len(left)} pods of {self.canary_name} don't end", hint="look at their finalizers and nodes")
+            await clock.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+
+    async def _trouble(self, body: JsonObject) -> Trouble | None:
+        matched = (body["spec"].get("selector") or {}).get("matchLabels") or {}
+        labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
+        sets = (await self._client.list(REPLICA_SET, self.namespace, labels=labels)).items
+        pods = (await self._client.list(POD, self.namespace, labels=labels)).items
+        return find_trouble({"kind": "Deployment", **body}, sets, pods)
+
+    def _unready(self, body: JsonObject | None, trouble: str, wait: "Wait", *, early: bool) -> CanaryUnreadyError:
+        name = str((body or {}).get("metadata", {}).get("name", self.workload))
+        counts = f"{available(body)} of {wanted_replicas(body)} pods are ready" if body is not None else "it is gone"
+        words = f"Deployment {self.namespace}/{name} does not become ready: {counts}"
+        words += f"; {trouble}" if trouble else ""
+        words += "" if early else f" (its {wait.seconds:g} s are over)"
+        return CanaryUnreadyError(words, hint="look at its pods and their events", object=f"apps/Deployment {self.namespace}/{name}")
+
+    async def _apply(self, live: JsonObject, wanted: JsonObject, manager: str = FIELD_MANAGER) -> JsonObject:
+        metadata = live["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        return await apply_guarded(self._client, DEPLOYMENT, wanted, uid=uid, resource_version=version, force=True, manager=manager)
+
+    async def _decided(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Decides anew where what was read has changed, as long as the Lease is ours by the server's word."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await attempt()
+            except (StaleObjectError, RecreatedObjectError, AlreadyExistsError) as error:
+                if tries >= _MOST_TRIES:
+                    raise
+                log.info("canary.decided_anew", object=error.object, code=error.code)
+                await self._authority.verify()
+
+
+class Wait:
+    """How long to wait for a set, in seconds, and how long trouble may last."""
+
+    def __init__(self, seconds: float, fail_fast_after: float) -> None:
+        self.seconds = seconds
+        self.fail_fast_after = fail_fast_after

@@ -1,0 +1,388 @@
+"""Drives a canary from where its journal stands to its end. All that it does may be done again: what is done already is found so.
+
+Before anything is changed, the journal says what will be; after it, that it was. So whoever comes next, after a SIGKILL at any moment, goes
+on at the same step by looking at the cluster.
+"""
+
+import asyncio
+import datetime as dt
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import ClusterError, InternalServerError, NotFoundError
+from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
+from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
+from delegate.engine.traffic.errors import ForeignRouteError, RouteNotInForceError
+from delegate.engine.traffic.routers import Router
+from delegate.foundation.errors import DelegateError
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.journals import Journal, resume_mark
+from delegate.model.rollouts.shares import Share, covering_count, share_by_pods, share_by_router
+from delegate.model.rollouts.specs import CanarySpec, OnFailure, Step
+from delegate.model.rollouts.states import ENDED, Move, Phase, may
+from delegate.model.rollouts.versions import digest
+from delegate.model.rollouts.workloads import Tracks, available, canary_deployment, is_rolled_out, wanted_replicas
+
+log = structlog.get_logger(__name__)
+_TICK_SECONDS = 1.0
+_MOST_REPEATS = 4
+_FIRST_REPEAT_SECONDS = 0.2
+_NEVER_HANDLED = (LeaseLostError, LateWriterError, JournalChangedError)
+
+RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
+"""Runs the named checks; their evidence in words. Raises CanaryFailedError where they don't pass, for whatever reason."""
+Promote = Callable[[], Awaitable[None]]
+"""Makes the new version the stable one; may be called again. Raises DelegateError."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force."""
+
+    namespace: str
+    workload: str
+    canary: str
+    since: str
+    share: float
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one canary is about. `template` is the new version's; `copies` the config objects that it reads."""
+
+    spec: CanarySpec
+    application: str
+    template: JsonObject
+    tracks: Tracks
+    fail_fast_after: float
+    copies: tuple[JsonObject, ...] = ()
+
+
+class CanaryWork:
+    """One attempt's work on one journal, under its Lease."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        client: ApiClient,
+        authority: Authority,
+        sets: Sets,
+        router: Router,
+        store: JournalStore,
+        stored: StoredJournal,
+        context: AttemptContext,
+        promote: Promote,
+        run_checks: RunChecks | None = None,
+        smoke_test: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        assert stored.journal is not None
+        self._plan = plan
+        self._spec = plan.spec
+        self._clock = client.clock
+        self._authority = authority
+        self._sets = sets
+        self._router = router
+        self._store = store
+        self._stored = stored
+        self._context = context
+        self._promote = promote
+        self._run_checks = run_checks
+        self._smoke_test = smoke_test
+        self._restarts: int | None = None
+        self.journal: Journal = stored.journal
+
+    # Driving.
+
+    async def drive(self) -> None:
+        """To the end: promoted or restored. Raises what ends our authority, and what keeps an abort or a clearing from coming through."""
+        repeats = 0
+        while self.journal.phase not in ENDED:
+            before = self.journal
+            try:
+                await self._advance()
+            except _NEVER_HANDLED:
+                raise
+            except DelegateError as error:
+                repeats = repeats + 1 if self.journal == before else 1
+                if repeats <= _MOST_REPEATS and _may_pass(error):
+                    log.info("canary.step_repeated", phase=self.journal.phase.value, code=error.code, times=repeats)
+                    await self._clock.sleep(_FIRST_REPEAT_SECONDS * 2**repeats)
+                    continue
+                if self.journal.phase in (Phase.ABORTING, Phase.CLEARING):
+                    raise
+                await self._fail(error)
+
+    async def abort(self, reason: str) -> None:
+        """Has it taken back, unless the new version is the stable one already."""
+        if may(self.journal.phase, Move.ABORT) and self.journal.phase is not Phase.ABORTING:
+            await self._record(msgspec.structs.replace(self.journal.moved(Move.ABORT, self._now(), f"taken back: {reason}"), reason=reason))
+
+    async def _fail(self, error: DelegateError) -> None:
+        foreign = isinstance(error, (ForeignSetError, ForeignRouteError))
+        if (foreign or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
+            held = self.journal.moved(Move.HOLD, self._now(), f"held: {error.message}")
+            await self._record(msgspec.structs.replace(held, reason=error.message))
+            return
+        await self.abort(error.message)
+
+    async def _advance(self) -> None:
+        match self.journal.phase:
+            case Phase.STARTING:
+                await self._start()
+            case Phase.STEPPING if self.journal.step >= len(self._spec.steps):
+                promotes = msgspec.structs.replace(self.journal.moved(Move.PROMOTE, self._now(), "promotes"), promotes=True)
+                await self._record(promotes)
+            case Phase.STEPPING:
+                await self._step(self._spec.steps[self.journal.step])
+            case Phase.HELD:
+                await self._hold()
+            case Phase.PROMOTING:
+                await self._make_stable()
+            case Phase.CLEARING:
+                await self._take_away()
+            case _:
+                await self._restore_stable()
+                await self._take_away()
+
+    async def _record(self, journal: Journal, *, keep_resume: bool = True) -> None:
+        self._authority.check()
+        self._stored = await self._store.write(self._stored, journal, keep_resume=keep_resume)
+        if journal.phase is not self.journal.phase or journal.step != self.journal.step:
+            last = journal.entries[-1].words if journal.entries else ""
+            self._context.report("canary.moved", {"phase": journal.phase.value, "step": journal.step, "words": last})
+        self.journal = journal
+
+    # Forward.
+
+    async def _start(self) -> None:
+        for body in self._plan.copies:
+            await self._sets.ensure_copy(body)
+        await self._router.prepare(self.journal.routes)
+        words = "begins"
+        if self._smoke_test is not None:
+            async with self._context.parked():
+                words = f"the smoke test passed: {await self._smoke_test()}"
+        await self._record(self.journal.moved(Move.STEP, self._now(), words))
+
+    async def _step(self, step: Step) -> None:
+        if step.set_weight is not None:
+            await self._set_weight(step.set_weight)
+        elif step.pause is not None:
+            await self._pause(step.pause.seconds)
+        else:
+            await self._verify(step.verify or ())
+
+    async def _set_weight(self, weight: float) -> None:
+        share = self.share_of(wanted_replicas(await self._sets.stable()), weight)
+        if self._router.separates and weight < self.journal.weight:
+            await self._route(weight)
+        await self._size(share)
+        await self._await_canary(share.count)
+        if self._router.separates:
+            await self._route(weight)
+        self._restarts = await self._sets.restarts()
+        changed = msgspec.structs.replace(self.journal, weight=weight, count=share.count)
+        await self._record(changed.stepped(self._now(), f"setWeight {weight:g}: {share}"))
+
+    def share_of(self, stable: int, weight: float) -> Share:
+        """Raises UnreachableShareError."""
+        if self._router.separates:
+            return share_by_router(stable, weight)
+        return share_by_pods(stable, weight, self._spec.max_effective_share)
+
+    async def _size(self, share: Share) -> None:
+        """Has as many new pods wanted as the share takes; the journal says so first."""
+        if self.journal.count != share.count:
+            await self._record(msgspec.structs.replace(self.journal, count=share.count))
+        stable = await self._sets.stable()
+        await self._sets.ensure(lambda: self._new_set(stable, share.count))
+
+    def _new_set(self, stable: JsonObject, count: int) -> JsonObject:
+        return canary_deployment(
+            stable,
+            self._plan.template,
+            self._plan.tracks,
+            application=self._plan.application,
+            count=count,
+            min_ready_seconds=self._spec.min_ready_seconds,
+            fence=self._authority.fence,
+        )
+
+    async def _await_canary(self, count: int) -> None:
+        def done(body: JsonObject) -> bool:
+            return wanted_replicas(body) == count and available(body) >= count
+
+        async with self._context.parked():
+            await self._sets.await_available(self._sets.canary, done, self._wait)
+
+    @property
+    def _wait(self) -> Wait:
+        return Wait(self._spec.progress_seconds, self._plan.fail_fast_after)
+
+    async def _route(self, weight: float) -> None:
+        """A weight, only to a set that bears it, and read back."""
+        self._authority.check()
+        await self._router.set_weight(weight, self.journal.routes)
+        await self._read_back(weight)
+
+    async def _read_back(self, weight: float) -> None:
+        stands = await self._router.read_weight()
+        if stands is not None and abs(stands - weight) > 0.5:
+            raise RouteNotInForceError(f"the weight reads {stands:g}% after {weight:g}% was written", hint="see who else writes the route")
+
+    async def _pause(self, seconds: float | None) -> None:
+        if not self.journal.since:
+            words = "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s"
+            await self._record(msgspec.structs.replace(self.journal.noted(self._now(), words), since=self._now()))
+        async with self._context.parked():
+            resumed = await self._mind_until(lambda: seconds is not None and self._since() >= seconds)
+        words = "resumed" if resumed else f"paused for {seconds or 0:g} s"
+        await self._record(self.journal.stepped(self._now(), words), keep_resume=False)
+
+    async def _hold(self) -> None:
+        """Leaves everything as it stands until somebody says how it goes on."""
+        async with self._context.parked():
+            while not await self._is_resumed():
+                self._authority.check()
+                await self._clock.sleep(_TICK_SECONDS)
+        await self._record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._now(), "resumed"), reason=""), keep_resume=False)
+
+    async def _verify(self, names: tuple[str, ...]) -> None:
+        if self._run_checks is None:
+            raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
+        evidence = Evidence(self._sets.namespace, self._sets.workload, self._sets.canary_name, self._now(), self.journal.weight)
+        async with self._context.parked():
+            checks = asyncio.ensure_future(self._run_checks(names, evidence))
+            minding = asyncio.ensure_future(self._mind_until(checks.done))
+            try:
+                await asyncio.wait({checks, minding}, return_when=asyncio.FIRST_COMPLETED)
+                if minding.done() and not checks.done():
+                    minding.result()
+                words = await checks
+            finally:
+                for each in (checks, minding):
+                    each.cancel()
+                await asyncio.gather(checks, minding, return_exceptions=True)
+        await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
+
+    async def _mind_until(self, is_over: Callable[[], bool]) -> bool:
+        """Minds the sets until it is over, or somebody resumes the task: whether that is why it ended."""
+        while not is_over():
+            await self._mind()
+            if await self._is_resumed():
+                return True
+            await self._clock.sleep(self._tick())
+        return False
+
+    def _tick(self) -> float:
+        step = self._spec.steps[self.journal.step] if self.journal.step < len(self._spec.steps) else None
+        left = (
+            (step.pause.seconds or 0.0) - self._since()
+            if step is not None and step.pause is not None and step.pause.seconds
+            else _TICK_SECONDS
+        )
+        return min(_TICK_SECONDS, max(0.02, left))
+
+    async def _mind(self) -> None:
+        """One look at both sets: the new one keeps its share of an old one whose size is somebody else's, and keeps running."""
+        self._authority.check()
+        stable, canary = await self._sets.stable(), await self._sets.canary()
+        if digest(stable["spec"]["template"]) != digest(self.journal.template):
+            raise CanaryFailedError("the stable version was changed by somebody else meanwhile")
+        if not self.journal.count:
+            return
+        if canary is None or canary["metadata"].get("deletionTimestamp"):
+            raise CanaryFailedError("somebody deleted the new version's Deployment")
+        if wanted_replicas(canary) != self.journal.count:
+            raise ForeignSetError(
+                f"somebody set the new version to {wanted_replicas(canary)} pods where {self.journal.count} were wanted",
+                hint="resume the task to have its share again, or cancel it",
+            )
+        share = self.share_of(wanted_replicas(stable), self.journal.weight)
+        if share.count != self.journal.count:
+            await self._size(share)
+        restarts = await self._sets.restarts()
+        if self._restarts is not None and restarts > self._restarts:
+            raise CanaryFailedError(f"containers of the new version were restarted {restarts - self._restarts} times")
+        self._restarts = restarts
+
+    async def _is_resumed(self) -> bool:
+        """By a command of the manager, or by the annotation of the journal that names this step (or `now`)."""
+        if self._context.resume.take():
+            return True
+        current = await self._store.read()
+        return resume_mark(current.config_map) in ("now", str(self.journal.step))
+
+    async def _make_stable(self) -> None:
+        """Promotion: while the old set is rolled over, the new one beside it makes up for what its own rule lets go."""
+        stable = await self._sets.stable()
+        strategy = stable["spec"].get("strategy") or {}
+        most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
+        cover = covering_count(wanted_replicas(stable), most, recreate=strategy.get("type") == "Recreate")
+        if cover > self.journal.count:
+            await self._size(Share(self.journal.weight, self.journal.weight, cover, wanted_replicas(stable)))
+            await self._await_canary(cover)
+        await self._promote()
+        async with self._context.parked():
+            await self._sets.await_available(self._sets.stable, is_rolled_out, self._wait)
+        await self._record(self.journal.moved(Move.PROMOTED, self._now(), "the new version is the stable one"))
+
+    # Back, and away.
+
+    async def _restore_stable(self) -> None:
+        """The stable version as it was, and able to bear all of the load, before any load goes back to it."""
+        if not self.journal.promotes:
+            return
+        try:
+            await self._sets.set_stable_template(self.journal.template)
+            async with self._context.parked():
+                await self._sets.await_available(self._sets.stable, is_rolled_out, self._wait)
+        except NotFoundError:
+            return  # somebody deleted it: there is nothing to go back to
+        if digest((await self._sets.stable())["spec"]["template"]) != digest(self.journal.template):
+            raise ForeignSetError("somebody changes the stable version while it is being restored")
+
+    async def _take_away(self) -> None:
+        """The load off the set beside, its drain, its end, and that of all that was made for it; read back."""
+        await self._router.restore(self.journal.routes)
+        await self._read_back(0.0)
+        if self._router.separates:
+            await self._drain()
+        if await self._sets.scale_canary(0) is not None:
+            async with self._context.parked():
+                await self._sets.await_gone(self._spec.progress_seconds)
+            await self._sets.delete_canary()
+        await self._router.clear()
+        for kind, name in self.journal.copies:
+            await self._sets.delete_copy(kind, name)
+        ended = self.journal.moved(Move.CLEARED, self._now(), "nothing of the canary is left beside the stable version")
+        await self._record(msgspec.structs.replace(ended, count=0, weight=0.0))
+
+    async def _drain(self) -> None:
+        if not self.journal.since:
+            await self._record(msgspec.structs.replace(self.journal, since=self._now(), weight=0.0))
+        async with self._context.parked():
+            while (left := self.journal.drain_seconds - self._since()) > 0:
+                self._authority.check()
+                await self._clock.sleep(min(_TICK_SECONDS, left))
+
+    # Time.
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat()
+
+    def _since(self) -> float:
+        """Seconds since what is being waited for began, by the clock of the day: it may have begun in another process."""
+        if not self.journal.since:
+            return 0.0
+        return max(0.0, (self._clock.now() - dt.datetime.fromisoformat(self.journal.since)).total_seconds())
+
+
+def _may_pass(error: DelegateError) -> bool:
+    """Whether the same may go well a moment later."""
+    return isinstance(error, ClusterError) and (error.retryable or isinstance(error, InternalServerError))

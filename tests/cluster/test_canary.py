@@ -1,0 +1,117 @@
+"""A canary by the share of pods: through its steps, promoted or taken back, and refused where it can't be meant."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.tasks.stopping import StopSignal, StopVerdict
+from delegate.model.results import Outcome
+from delegate.model.rollouts.states import Phase
+from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
+from tests.cluster.conftest import Server
+from tests.cluster.servers import DEPLOYMENTS, eventually
+
+
+@pytest.fixture
+async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
+    made = canarist_for(server.kubeconfig, tmp_path, namespace)
+    yield made
+    await made.engine.close()
+
+
+async def test_a_good_version_goes_through_its_steps_and_is_promoted(canarist: Canarist, cluster: Cluster) -> None:
+    """The stable version keeps its capacity, nothing is left beside it, and the journal says how it went."""
+    await stable_stands(cluster.client, canarist.namespace)
+    async with watched(cluster.client, canarist.namespace) as capacity:
+        result = await canarist.run({"setWeight": 20}, {"pause": {"duration": "100ms"}}, {"setWeight": 50})
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert await image_of(cluster.client, canarist.namespace) == NEW
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+    journal = await journal_of(cluster.client, canarist.namespace)
+    assert journal.phase is Phase.PROMOTED
+    assert capacity.least >= 4
+    assert any("setWeight 20: 20%" in words for words in result.notices)
+
+
+async def test_a_version_that_does_not_come_up_is_taken_back(canarist: Canarist, cluster: Cluster) -> None:
+    """Its pods crash: the outcome is aborted with the cluster's words, and the stable version was never touched."""
+    before = await stable_stands(cluster.client, canarist.namespace)
+
+    result = await canarist.run({"setWeight": 20}, image="registry.example/web:crash")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "CrashLoopBackOff" in result.message
+    assert (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"] == before["spec"]
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+    assert (await journal_of(cluster.client, canarist.namespace)).phase is Phase.RESTORED
+
+
+async def test_a_version_that_is_never_ready_is_taken_back_by_our_own_clock(canarist: Canarist, cluster: Cluster) -> None:
+    """Nothing crashes and nothing happens: the progress deadline decides."""
+    await stable_stands(cluster.client, canarist.namespace)
+
+    result = await canarist.run({"setWeight": 20}, image="registry.example/web:never-ready", progressDeadline="1s")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "0 of 1 pods are ready" in result.message
+
+
+async def test_a_share_that_no_number_of_pods_comes_near_is_refused(canarist: Canarist, cluster: Cluster) -> None:
+    """Beside one pod 5 % is not to be had: nothing is written."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=1)
+
+    result = await canarist.run({"setWeight": 5})
+
+    assert result.outcome is Outcome.REFUSED, result
+    assert "0% and 50%" in result.message
+    assert result.requests.writes == 0
+
+
+async def test_what_is_stable_already_is_not_done_again(canarist: Canarist, cluster: Cluster) -> None:
+    """The same images: it says so, and writes nothing."""
+    await stable_stands(cluster.client, canarist.namespace)
+
+    result = await canarist.run({"setWeight": 20}, image=OLD)
+
+    assert result.outcome is Outcome.SUCCEEDED
+    assert "already the good version" in result.message
+    assert result.requests.writes == 0
+
+
+async def test_a_pause_without_time_lasts_until_the_task_is_resumed(canarist: Canarist, cluster: Cluster) -> None:
+    """And then goes on."""
+    await stable_stands(cluster.client, canarist.namespace)
+    running = asyncio.create_task(canarist.run({"setWeight": 20}, {"pause": {}}))
+    await eventually(lambda: _pauses(cluster, canarist), within=20)
+
+    canarist.resume.request()
+    result = await running
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert any("resumed" in words for words in result.notices)
+
+
+async def test_a_cancelled_canary_is_taken_back(canarist: Canarist, cluster: Cluster) -> None:
+    """Whole, before the result says cancelled."""
+    before = await stable_stands(cluster.client, canarist.namespace)
+    stop = StopSignal()
+    running = asyncio.create_task(canarist.run({"setWeight": 20}, {"pause": {}}, stop=stop))
+    await eventually(lambda: _pauses(cluster, canarist), within=20)
+
+    stop.request(StopVerdict.CANCEL, "somebody asked")
+    result = await running
+
+    assert result.outcome is Outcome.CANCELLED, result
+    assert (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"] == before["spec"]
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+
+
+async def _pauses(cluster: Cluster, canarist: Canarist) -> bool:
+    if await replicas_of(cluster.client, canarist.namespace) < 0:
+        return False
+    journal = await journal_of(cluster.client, canarist.namespace)
+    return journal.step == 1 and bool(journal.since)
