@@ -190,8 +190,11 @@ class HttpServer:
         return web.Response(status=status, headers=headers, body=content)
 
 
+_SERVICES = ("git-upload-pack", "git-receive-pack")
+
+
 class SshServer:
-    """git-upload-pack behind asyncssh: keys only, one host key."""
+    """git-upload-pack and git-receive-pack behind asyncssh: keys only, one host key."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
@@ -227,14 +230,13 @@ class SshServer:
     async def _serve(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
         command = process.command or ""
         self.commands.append(command)
-        name = command.removeprefix("git-upload-pack ").strip("'").lstrip("/")
-        if not command.startswith("git-upload-pack ") or ".." in name:
+        service, _, quoted = command.partition(" ")
+        name = quoted.strip("'").lstrip("/")
+        if service not in _SERVICES or ".." in name:
             process.exit(1)
             return
         environment = GIT_ENVIRONMENT | {"GIT_PROTOCOL": process.env.get("GIT_PROTOCOL", "")}
-        child = await asyncio.create_subprocess_exec(
-            "git-upload-pack", str(self.root / name), stdin=-1, stdout=-1, stderr=-1, env=environment
-        )
+        child = await asyncio.create_subprocess_exec(service, str(self.root / name), stdin=-1, stdout=-1, stderr=-1, env=environment)
         asking = asyncio.ensure_future(_copy(process.stdin, child.stdin))
         await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
         process.exit(await child.wait())

@@ -93,6 +93,11 @@ class Sources:
         """Ends the loader's threads once they are idle."""
         self._workshop.close()
 
+    @property
+    def repositories(self) -> GitRepositories:
+        """The Git repositories among them, for who writes into one."""
+        return self._git
+
     async def resolve(self, source: Source, *, timeout: float) -> ResolvedRevision:
         """The commit or version that a source means: one listing of the repository, none for a full id that is here.
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import structlog
@@ -141,6 +142,18 @@ class Mirror:
         async with self._lock.held():
             await self._remove()
 
+    def exclusive(self) -> AbstractAsyncContextManager[int]:
+        """Keeps everybody else from writing into the mirror; nothing that fetches may be called inside."""
+        return self._lock.held()
+
+    async def run(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> Completed:
+        """Runs a git command on the mirror that talks to nobody."""
+        return await self._git(*arguments, stdin=stdin, variables=variables)
+
+    async def talk(self, *arguments: str) -> tuple[Completed, Login]:
+        """Runs a git command on the mirror that talks to the repository, as whoever we are to it; says also who that was."""
+        return await self._run_remote(("git", f"--git-dir={self.path}", *arguments))
+
     async def _list(self) -> References:
         self._make_home()
         completed, login = await self._run_remote(("git", "ls-remote", "--quiet", "--symref", "--", self.url.address))
@@ -198,10 +211,12 @@ class Mirror:
         if packs > _MOST_PACKS:
             await self._git("repack", "-d", "--geometric=2", "--quiet", lock=lock)
 
-    async def _git(self, *arguments: str, stdin: bytes = b"", lock: int | None = None) -> Completed:
+    async def _git(
+        self, *arguments: str, stdin: bytes = b"", lock: int | None = None, variables: Mapping[str, str] | None = None
+    ) -> Completed:
         command = Command(
             ("git", f"--git-dir={self.path}", *arguments),
-            self._local,
+            {**self._local, **(variables or {})},
             directory=self._home,
             descriptors=() if lock is None else (lock,),
         )

@@ -20,8 +20,10 @@ from delegate.engine.sources.git import references
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.mirrors import Mirror
 from delegate.engine.sources.git.objects import CommitTree, TreeMemory, open_objects, root_of
+from delegate.engine.sources.git.settings import Login
 from delegate.engine.sources.git.signatures import SignatureChecks, Tag
 from delegate.engine.sources.git.urls import RepositoryUrl, parse_url
+from delegate.engine.sources.git.writing import Identity, RepositoryWriter
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.versions import is_range
 from delegate.model.sources import SignaturePolicy
@@ -93,6 +95,10 @@ class GitRepositories:
         async with open_objects(directory, mirror.environment, where) as reader:
             yield await CommitTree.of_commit(reader, commit, self._memory, directory, self._limits)
 
+    def writer(self, url: RepositoryUrl, identity: Identity) -> RepositoryWriter:
+        """What commits to a repository and pushes, as `identity`."""
+        return RepositoryWriter(self._mirror(url), identity, self._limits)
+
     async def verify(self, url: RepositoryUrl, commit: str, ref: str, policies: Sequence[SignaturePolicy]) -> tuple[str, ...]:
         """Who signed a commit, or the tag that led to it, in words; nothing without a policy. Raises SignatureError, AccessError."""
         if not policies:
@@ -110,6 +116,10 @@ class GitRepositories:
             if len(self._verified) > _MOST_VERIFIED:
                 self._verified.popitem(last=False)
         return known
+
+    async def login_for(self, url: RepositoryUrl, *, rejected: bool = False) -> Login:
+        """Who we are to a repository, for interfaces beside Git. Raises AccessError, and the faults of getting a token."""
+        return await self._logins.login_for(url, rejected=rejected)
 
     async def policy_of(self, project: str) -> SignaturePolicy | None:
         return await self._logins.policy_of(project)
