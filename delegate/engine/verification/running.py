@@ -92,16 +92,19 @@ class Verification:
     async def run(self) -> VerificationRecord:
         """The whole, to its end. Cancelled: no query goes on, and `record` says how far it came."""
         tasks = [asyncio.create_task(run.run()) for run in self._runs]
+        finishing = asyncio.create_task(self._finishing.wait())
         pending = set(tasks)
         try:
             while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                done, _ = await asyncio.wait({finishing, *pending}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done & pending:
                     task.result()
-                if pending and (self._finishing.is_set() or self._is_lost()):
+                pending = pending - done
+                if pending and (finishing.done() or self._is_lost()):
                     self._finishing.set()
                     pending = await self._give_grace(pending)
         finally:
+            finishing.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

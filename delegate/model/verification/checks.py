@@ -395,6 +395,8 @@ def _faults_of_rules(check: Check, where: str) -> Iterable[Fault]:
         except RuleError as error:
             yield f"{where}.{field}", str(error), RuleError.hint
             continue
+        if field == "failWhen" and text.lstrip().startswith("fail if"):
+            yield f"{where}.{field}", "it says `fail` twice", "leave `fail if` out"
         if unit is not None and rule.unit.dimension is not unit.dimension:
             words = f"{text!r} is about {_dimension(rule.unit)} and the source answers with {_dimension(unit)}"
             yield f"{where}.{field}", words, "let the unit and the rule measure the same"

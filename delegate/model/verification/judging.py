@@ -11,6 +11,7 @@ from delegate.model.verification.checks import Check, Reducer
 from delegate.model.verification.readings import Reading, Sample, Verdict, read_number, written_number
 from delegate.model.verification.records import MOST_SAMPLES
 from delegate.model.verification.rules import Rule
+from delegate.model.verification.units import parse_unit
 
 _LONGEST_LABEL = 100
 _MOST_LABELS = 8
@@ -54,7 +55,7 @@ def _tested(check: Check, numbers: Sequence[tuple[Sample, float]], lower_bound: 
     reduced = reduce_series(check, numbers, rule)
     base = check.source_unit.to_base(reduced.value)
     verdict, words = _verdict(check, rule, base, lower_bound)
-    shown = rule.unit.from_base(base)
+    shown = check.source_unit.convert(reduced.value, rule.unit)
     of = f" ({reduced.origin})" if reduced.origin else ""
     least = "at least " if lower_bound else ""
     reason = f"{least}{shown:g} {rule.unit.symbol}{of} {words} {rule.text}"
@@ -119,9 +120,9 @@ def _judge_value(check: Check, reading: Reading, lower_bound: bool) -> Reading:
     value, rule = read_number(reading.value), check.rule
     if value is None or rule is None:
         return reading
-    base = rule.unit.to_base(value)
+    base = parse_unit(reading.unit).to_base(value)
     verdict, words = _verdict(check, rule, base, lower_bound)
-    reason = f"{rule.unit.from_base(base):g} {rule.unit.symbol} {words} {rule.text}; from the number alone"
+    reason = f"{value:g} {reading.unit} {words} {rule.text}; from the number alone"
     return msgspec.structs.replace(reading, verdict=verdict, reason=reason)
 
 

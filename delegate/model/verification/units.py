@@ -37,9 +37,10 @@ class Unit(msgspec.Struct, frozen=True):
         except (OverflowError, ValueError):  # infinite, or no number: neither has a fraction
             return value
 
-    def from_base(self, value: float) -> float:
+    def convert(self, value: float, wanted: "Unit") -> float:
+        """The value in another unit of the same dimension, rounded once."""
         try:
-            return float(Fraction(value) / self.factor)
+            return float(Fraction(value) * self.factor / wanted.factor)
         except (OverflowError, ValueError):
             return value
 
