@@ -4,18 +4,21 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
 from delegate.engine.clusters.registry import Cluster
+from delegate.engine.sources.commands import Command, Completed, run_command
+from delegate.engine.sources.jails import running
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.model.resources import JsonObject
-from delegate.model.results import TaskResult
+from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import read_task
 from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS, SECRETS
@@ -152,3 +155,56 @@ async def test_a_host_that_is_busy_is_asked_again(syncer: Syncer, tmp_path: Path
 
 
 EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\ndata: {a: b}\n"
+
+
+def helm_record(name: str, version: int, status: str, namespace: str) -> JsonObject:
+    """A release as Helm keeps it."""
+    labels = {"owner": "helm", "name": name, "status": status, "version": str(version), "modifiedAt": "1790000000"}
+    metadata = {"name": f"sh.helm.release.v1.{name}.v{version}", "namespace": namespace, "labels": labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "helm.sh/release.v1",
+        "data": {"release": "c2VjcmV0LXZhbHVlcw=="},
+    }
+
+
+@pytest.mark.parametrize("kind", ["sync", "diff"])
+async def test_a_release_that_helm_left_pending_is_told(syncer: Syncer, cluster: Cluster, tmp_path: Path, kind: str) -> None:
+    """Agent case 19: name, state, since when, by whom and what to do; the sync succeeds, and Helm's record stays as it is, unread."""
+    repository = Repository(tmp_path, "charts")
+    repository.commit(chart(files={"templates/config.yaml": SEEN}, directory="shop"))
+    for name, version, status in (("shop", 1, "deployed"), ("shop", 2, "pending-upgrade"), ("other", 1, "deployed")):
+        await cluster.client.apply(SECRETS, helm_record(name, version, status, syncer.namespace), manager="helm")
+    before = await cluster.client.list(SECRETS, syncer.namespace, labels="owner=helm")
+
+    result = await run(syncer, {"source": {"repoURL": repository.url, "targetRevision": "main", "path": "shop", "helm": {}}}, kind)
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    [told] = [notice for notice in result.notices if "Helm release" in notice]
+    assert "'shop' (revision 2) is pending-upgrade since 2026-09-21T14:13:20Z, written by helm" in told
+    assert f"helm rollback shop -n {syncer.namespace}" in told
+    assert "secret-values" not in str(result)
+    after = await cluster.client.list(SECRETS, syncer.namespace, labels="owner=helm")
+    assert [each["metadata"]["resourceVersion"] for each in after.items] == [each["metadata"]["resourceVersion"] for each in before.items]
+
+
+async def test_helm_is_only_asked_to_render(syncer: Syncer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agent case 19: what is synced and synced again starts no helm that writes to a cluster, so none can be left pending."""
+    called: list[tuple[str, ...]] = []
+
+    async def note(command: Command, **rest: Any) -> Completed:
+        called.append(command.arguments)
+        return await run_command(command, **rest)
+
+    monkeypatch.setattr(running, "run_command", note)
+    repository = Repository(tmp_path, "charts")
+    spec: JsonObject = {"source": {"repoURL": repository.url, "targetRevision": "main", "path": "shop", "helm": {}}}
+    for level in ("info", "debug"):
+        repository.commit(chart(files={"templates/config.yaml": SEEN.replace("{{ .Values.level }}", level)}, directory="shop"))
+        assert (await run(syncer, spec)).outcome is Outcome.SUCCEEDED
+
+    words = {word for arguments in called for word in arguments}
+    assert "template" in words
+    assert words.isdisjoint({"install", "upgrade", "rollback", "uninstall", "delete", "test"})

@@ -20,6 +20,7 @@ from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, PruneGuardError
 from delegate.engine.tasks.gating import PolicyCheck
 from delegate.engine.tasks.health_books import HealthBook
+from delegate.engine.tasks.helm_records import find_pending_releases, may_be_helms
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
 from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
@@ -135,6 +136,8 @@ class Preparation:
         self._report.notice(desired.notices)
         self._check_allowed(desired)
         creates = await self._check_namespace(cluster.name, client, desired)
+        if may_be_helms(self._spec.all_sources) and not creates:
+            self._report.notice(await find_pending_releases(client, desired.namespace))
         stored = await InventoryStore(client, desired.application, desired.namespace).read()
         created = desired.namespace if creates else ""
         dry_runner = DryRunner(
