@@ -72,6 +72,11 @@ async def test_an_argo_cd_application(operator: Operator) -> None:
         (sync_document("Not A Name"), "'Not A Name' is no name", ""),
         (sync_document(spec={}), "spec.source.repoURL", ""),
         ([], "a task document is a mapping", ""),
+        (sync_document(environment="e" * 300), "environment: 300 bytes are more than the 253", ""),
+        (sync_document(environment="a\x00b"), "environment: control characters", ""),
+        (sync_document(destination={"name": "ü" * 200}), "destination.name: 400 bytes are more than the 253", ""),
+        (sync_document(destination={"server": "https://" + "s" * 3000}), "destination.server: 3008 bytes are more than the 1000", ""),
+        (sync_document(selector={f"label-{number}": "v" * 100 for number in range(30)}), "selector: ", ""),
         (ARGO | {"kind": "AppProject"}, "is no task", ""),
     ],
 )

@@ -212,3 +212,16 @@ async def test_a_repeated_submission_is_the_same_task(operator: Operator) -> Non
     assert len(ids) == 1
     with pytest.raises(RefusedCallError, match="409 conflict: this idempotency key was used for task"):
         await operator.submit(sync_document("another"), key="deploy-42")
+
+
+async def test_a_reason_that_the_database_can_not_keep_is_refused(operator: Operator) -> None:
+    """A character that one database takes and another does not: kept, or 422 with nothing done; no fault of the manager."""
+    task = (await operator.call("POST", "/api/v1/tasks", sync_document()))["task"]["id"]
+    refusals = []
+    try:
+        await operator.call("POST", f"/api/v1/tasks/{task}/cancel", {"reason": "a\x00b"})
+    except RefusedCallError as refused:
+        refusals.append((refused.problem.status, refused.problem.code))
+
+    shown = await operator.call("GET", f"/api/v1/tasks/{task}")
+    assert (refusals, shown["task"]["state"]) in (([], "finished"), ([(422, "invalid")], "queued"))

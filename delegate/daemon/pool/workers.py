@@ -27,6 +27,7 @@ from delegate.model.tasks import Task, TaskKind, read_task
 from delegate.protocol.work import LeasedTask, ReleaseReason
 
 log = structlog.get_logger(__name__)
+_LOGGED_CHARACTERS = 1000
 Execute = Callable[[Task, AttemptContext], Awaitable[TaskResult]]
 
 
@@ -225,7 +226,11 @@ class WorkerPool:
         attempt.phase = Phase.FINISHED
         seconds = loop.time() - attempt.started_at
         log.info(
-            "task.ended", kind=attempt.task.kind.value, outcome=result.outcome.value, message=result.message, seconds=round(seconds, 3)
+            "task.ended",
+            kind=attempt.task.kind.value,
+            outcome=result.outcome.value,
+            message=_cut(result.message),
+            seconds=round(seconds, 3),
         )
         if result.outcome is Outcome.INTERRUPTED and attempt.stop.requested is StopVerdict.INTERRUPTED:
             self._interrupted += 1
@@ -362,6 +367,11 @@ def _stopped_result(attempt: Attempt, outcome: Outcome, reason: str) -> TaskResu
         outcome=outcome,
         message=f"cancelled after its grace{': ' + reason if reason else ''}",
     )
+
+
+def _cut(message: str) -> str:
+    """For a log line; the result has all of it."""
+    return message if len(message) <= _LOGGED_CHARACTERS else f"{message[:_LOGGED_CHARACTERS]} … ({len(message)} characters)"
 
 
 def _words(error: DelegateError) -> str:

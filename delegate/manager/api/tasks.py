@@ -16,6 +16,9 @@ TASKS = "/api/v1/tasks"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 _MAX_KEY = 200
 _DOCUMENT_BYTES = 2**20
+_LONGEST_NAME = 253
+_LONGEST_ADDRESS = 1000
+_LONGEST_SELECTOR = 2000
 
 
 class CancelRequest(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,7 +44,18 @@ async def submit(call: Call[bytes, Nothing]) -> TaskView:
 
 
 def _checked(task: Task) -> Task:
-    """What is right for a local command and never for a manager."""
+    """What is right for a local command and never for a manager: sources that are fetched, and names that an index takes."""
+    for field, text, most in (
+        ("environment", task.environment, _LONGEST_NAME),
+        ("destination.name", task.destination.name, _LONGEST_NAME),
+        ("destination.server", task.destination.server, _LONGEST_ADDRESS),
+        ("concurrencyKey", task.concurrency_key, _LONGEST_NAME),
+        ("selector", "".join(f"{key}={value}," for key, value in task.selector.items()), _LONGEST_SELECTOR),
+    ):
+        if len(text.encode()) > most:
+            raise InvalidError(f"{field}: {len(text.encode())} bytes are more than the {most} that it may have", code="input.task_document")
+        if not text.isprintable():
+            raise InvalidError(f"{field}: control characters can't be part of it", code="input.task_document")
     if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
         spec = task.sync_spec()
         for index, source in enumerate(spec.all_sources):
