@@ -42,8 +42,8 @@ async def read_queried(calls: Calls, question: Question) -> Answer:
     document = as_mapping(await reply.document(), "the answer")
     results = document.get("results")
     if not isinstance(results, dict) or "A" not in results:
-        words = "; ".join(texts_of(document.get("message") or document.get("error"))) or f"it answered {reply.status} without results"
-        raise refuse(f"{calls.source} could not answer: {words}", hint="correct the query, or check datasource")
+        words = "; ".join(texts_of(document.get("message") or document.get("error"))) or "no results"
+        raise refuse(f"{calls.source} answered {reply.status}: {words}", hint="correct the query, or check datasource")
     result = as_mapping(results["A"], "results.A")
     status = read_number(result.get("status"), "status") or 200
     if result.get("error") or status >= 400:

@@ -31,10 +31,16 @@ async def read(calls: Calls, question: Question) -> Answer:
     document = await reply.document()
     _check_expected(document, question)
     end, found = question.window.end, find(document, text)
-    if not found and "*" not in text:
+    if not found and not _may_be_empty(document, text):
         raise UnreadableAnswerError(f"{calls.source}: the document has nothing at {text}", hint="check the path against the document")
     several = len(found) > 1
     return calls.answer(Series(((end, _number(value, where)),), {"path": where} if several else {}) for where, value in found)
+
+
+def _may_be_empty(document: object, path: str) -> bool:
+    """Whether there is what `*` goes through, and only nothing in it."""
+    before, star, _ = path.partition("*")
+    return bool(star) and bool(find(document, before.rstrip(".[") or "$"))
 
 
 def _request(question: Question, answers: frozenset[int]) -> Request:
