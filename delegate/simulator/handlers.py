@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from typing import Any
 
 import msgspec
 import structlog
@@ -12,12 +11,13 @@ from delegate.model.resources import JsonObject
 from delegate.simulator import (
     aggregation,
     answers,
+    bodies,
     delete_options,
     deletions,
     faults,
+    identities,
     logs,
     patches,
-    protobufs,
     reads,
     reviews,
     scales,
@@ -35,7 +35,7 @@ from delegate.simulator.kinds import Resource
 from delegate.simulator.permissions import Permissions
 from delegate.simulator.reads import Form, Lists
 from delegate.simulator.registry import Registry
-from delegate.simulator.requests import LARGEST_BODY, RequestInfo, parse_path, read_json
+from delegate.simulator.requests import LARGEST_BODY, RequestInfo, parse_path
 from delegate.simulator.storing import Options, Outcome
 from delegate.simulator.tokens import Tokens
 from delegate.simulator.watches import Watch
@@ -217,7 +217,7 @@ class Handlers:
         agent = request.headers.get("User-Agent", "")
         options = write_options.read(info, request.query, agent, user.name, applies=applies)
         if info.verb == "create":
-            return self._create(resource, info, _read(request.content_type, data), options, user)
+            return self._create(resource, info, bodies.read(data, _media_type(request), _kind_of(resource, info)), options, user)
         write = Write(self.registry, resource, info.namespace, info.name, options=options)
         write.permissions = Permissions(self.authorizer, user, info)
         try:
@@ -229,31 +229,34 @@ class Handlers:
     def _change(self, request: web.BaseRequest, info: RequestInfo, write: Write, data: bytes) -> Outcome:
         """PUT and PATCH."""
         if info.verb == "update":
-            return _replaced(write, _read(request.content_type, data))
+            return _replaced(write, bodies.read(data, _media_type(request), _kind_of(write.resource, info)))
         if request.content_type == writes.APPLY_PATCH:
-            return _applied(write, read_json(data))
+            return _applied(write, bodies.read_configuration(data))
         return _patched(write, request.content_type, data)
 
-    def _create(self, resource: Resource, info: RequestInfo, body: Any, options: Options, user: User) -> Outcome:
-        body = _object(body)
+    def _create(self, resource: Resource, info: RequestInfo, sent: bodies.Body, options: Options, user: User) -> Outcome:
         if info.subresource:
+            body: JsonObject = sent.value or {}
             return subresources.create(self.registry, resource, info, body, options, tokens=self.tokens)
         if "get" not in resource.verbs and "list" not in resource.verbs and resource.kind != "Binding":
             asker = reviews.Asker(user, options.manager)
+            body = identities.check(sent, resource)
             return Outcome(reviews.answer(resource, body, asker, self.authorizer, self.user_of), created=True)
+        body = identities.check(sent, resource)
         namespace = info.namespace
         if resource.namespaced and not namespace:
             namespace = (body.get("metadata") or {}).get("namespace") or "default"
         write = Write(self.registry, resource, namespace, options=options)
         write.permissions = Permissions(self.authorizer, user, info)
         try:
-            return write.create(body)
+            return write.create(body, sent)
         except statuses.StatusError as error:
             error.warnings = write.warnings
             raise
 
     def _delete(self, request: web.BaseRequest, info: RequestInfo, resource: Resource, data: bytes) -> web.Response:
-        options = delete_options.from_body(_read(request.content_type, data)) if data else delete_options.from_query(request.query)
+        given = bodies.read_options(data, _media_type(request)) if data else None
+        options = delete_options.from_body(given) if data else delete_options.from_query(request.query)
         namespace = info.namespace if resource.namespaced else ""
         if info.verb == "deletecollection":
             return answers.of_bytes(self._delete_collection(request, resource, namespace, options))
@@ -270,26 +273,33 @@ class Handlers:
         return answer
 
 
-def _read(kind: str, data: bytes) -> Any:
-    """A body in whichever form the client sent it."""
-    return protobufs.decode(data) if kind == protobufs.MEDIA_TYPE else read_json(data)
+def _media_type(request: web.BaseRequest) -> str:
+    return request.content_type if "Content-Type" in request.headers else bodies.JSON
 
 
-def _replaced(write: Write, data: Any) -> Outcome:
-    body = _object(data)
+def _kind_of(resource: Resource, info: RequestInfo) -> str:
+    """What a body has to be, by its path."""
+    below = resource.subresources.get(info.subresource) if info.subresource else None
+    return below.kind if below is not None else resource.kind
+
+
+def _replaced(write: Write, sent: bodies.Body) -> Outcome:
     match write.options.subresource:
         case "scale":
+            body: JsonObject = sent.value or {}
+            identities.check_typed(sent, body.get("apiVersion") or "", body.get("kind") or "", "autoscaling/v1", "Scale")
             return scales.write_scale(write, body, applied=False)
         case "finalize":
-            return subresources.finalize(write, body)
+            return subresources.finalize(write, identities.check(sent, write.resource))
         case _:
-            return write.replace(body)
+            return write.replace(identities.check(sent, write.resource), sent)
 
 
-def _applied(write: Write, config: Any) -> Outcome:
+def _applied(write: Write, sent: bodies.Body) -> Outcome:
+    write.note_repeated(sent)
     if write.options.subresource == "scale":
-        return scales.write_scale(write, _object(config), applied=True)
-    return write.apply(config)
+        return scales.write_scale(write, sent.value or {}, applied=True)
+    return write.apply(sent.value)
 
 
 def _patched(write: Write, kind: str, data: bytes) -> Outcome:
@@ -299,19 +309,11 @@ def _patched(write: Write, kind: str, data: bytes) -> Outcome:
     patch = patches.read(data, kind)
     if write.options.subresource == "scale":
         return scales.patch_scale(write, kind, patch)
-    return write.patch(kind, patch)
+    return write.patch(kind, patch, patches.remarks(data, kind))
 
 
 def _is_stored(outcome: Outcome, resource: Resource) -> bool:
     return outcome.stored is not None and outcome.stored.body is outcome.body and resource.version == resource.storage_version
-
-
-def _object(body: Any) -> JsonObject:
-    if body is None:
-        return {}
-    if not isinstance(body, dict):
-        raise statuses.bad_request("the object provided is unrecognized (must be of type object): couldn't get version/kind")
-    return body
 
 
 def _too_large() -> statuses.StatusError:

@@ -40,7 +40,9 @@ def subdomain(name: str) -> list[str]:
 
 def label(name: str) -> list[str]:
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
-    return found if _LABEL.match(name) else [*found, _LABEL_TEXT]
+    if _LABEL.match(name):
+        return found
+    return [*found, "must not contain dots" if _SUBDOMAIN.match(name) else _LABEL_TEXT]
 
 
 def label_1035(name: str) -> list[str]:
@@ -78,11 +80,6 @@ def qualified(name: str) -> list[str]:
     elif len(rest) > 63:
         found.append("name part must be no more than 63 characters")
     return found if _QUALIFIED.match(rest) else [*found, _QUALIFIED_TEXT]
-
-
-def set_name(name: str) -> list[str]:
-    """Of what a StatefulSet's pods are called after."""
-    return ["must not contain dots"] if "." in name and not subdomain(name) else subdomain(name)
 
 
 def label_value(value: str) -> list[str]:

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from delegate.model.resources import JsonObject
-from delegate.simulator import statuses
+from delegate.simulator import bodies, statuses
 from delegate.simulator.decoding import json_type
+from delegate.simulator.gosyntax import syntax_error
 
 _OPERATION = ("op", "path", "from", "value")
 _TEXTS = ("op", "path", "from")
@@ -49,28 +50,14 @@ def _check_operations(operations: list[JsonObject]) -> None:
                 )
 
 
-def remarks(patch: Any) -> list[str]:
-    """What fieldValidation has to say of the operations themselves."""
-    operations = enumerate(patch) if isinstance(patch, list) else ()
-    return [f'json patch unknown field "[{index}].{key}"' for index, each in operations for key in each if key not in _OPERATION]
-
-
-def syntax_error(error: ValueError | RecursionError) -> str:
-    """What Go says of a text that is no JSON, as far as Python's decoder tells."""
-    if not isinstance(error, json.JSONDecodeError):
-        return "exceeded max depth" if isinstance(error, RecursionError) else "invalid UTF-8"
-    rest = error.doc[error.pos :].lstrip()
-    if not rest or error.msg.startswith("Unterminated"):
-        return "unexpected end of JSON input"
-    places = {
-        "Expecting value": "looking for beginning of value",
-        "Expecting property name": "looking for beginning of object key string",
-        "Expecting ':'": "after object key",
-        "Expecting ','": "after object key:value pair",
-        "Extra data": "after top-level value",
-    }
-    where = next((place for start, place in places.items() if error.msg.startswith(start)), "looking for beginning of value")
-    return f"invalid character '{rest[0]}' {where}"
+def remarks(data: bytes, kind: str) -> list[str]:
+    """What fieldValidation has to say of the patch itself: members that come twice, and of operations those that aren't known."""
+    if kind != "application/json-patch+json":
+        pairs = bodies.pairs_of(data)
+        return bodies.remarks(pairs, []) if pairs is not None else []
+    operations = json.loads(data, object_pairs_hook=bodies.Pairs) or ()
+    unknown = [f"[{index}].{key}" for index, each in enumerate(operations) for key, _ in each if key not in _OPERATION]
+    return bodies.remarks(operations, unknown, "json patch ")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -92,3 +79,18 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return value
+
+
+def shown(patched: JsonObject, patch: Any, *, custom: bool) -> str:
+    """A patched object inside a message: Go's library sorts the members of what it took apart, and of what has no type."""
+    ordered = _sorted(patched, patch if isinstance(patch, dict) else {}, deep=custom)
+    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False)
+
+
+def _sorted(value: Any, touched: Any, *, deep: bool) -> Any:
+    if isinstance(value, list):
+        return [_sorted(item, None, deep=deep) for item in value] if deep else value
+    if not isinstance(value, dict) or not (deep or isinstance(touched, dict)):
+        return value
+    below = touched if isinstance(touched, dict) else {}
+    return {key: _sorted(value[key], below.get(key), deep=deep) for key in sorted(value)}

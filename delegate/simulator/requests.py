@@ -2,18 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
-import yaml
-
-from delegate.simulator import statuses
 
 LARGEST_BODY = 3 * 1024 * 1024
 _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _NAMED = re.compile(r"metadata\.name==?([a-z0-9.-]+)")
-_JSON_START = (b"{", b"[")
 
 
 class RequestInfo(msgspec.Struct):
@@ -80,34 +75,3 @@ def _verb(method: str, info: RequestInfo, query: Mapping[str, str]) -> str:
 def truthy(value: str | None) -> bool:
     """An option as the server's conversion reads it: whatever doesn't deny it says yes."""
     return value is not None and value.lower() not in ("0", "false")
-
-
-def read_json(data: bytes) -> Any:
-    """A JSON body, or a YAML one where it isn't JSON."""
-    if data.lstrip()[:1] in _JSON_START:
-        try:
-            return msgspec.json.decode(data)
-        except msgspec.DecodeError:
-            pass
-    return read_yaml(data)
-
-
-def read_yaml(data: bytes) -> Any:
-    try:
-        return yaml.load(data, Loader=YamlLoader)  # noqa: S506  # a safe loader of our own
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = max(mark.line if mark is not None else 1, 1)
-        raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: line {line}: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise statuses.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
-
-
-class YamlLoader(yaml.CSafeLoader):
-    """YAML as it converts to JSON: no timestamps, no binary."""
-
-
-YamlLoader.yaml_implicit_resolvers = {
-    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for key, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}

@@ -15,8 +15,8 @@ import yaml
 from delegate.foundation.errors import Category
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
+from delegate.simulator.bodies import YamlLoader
 from delegate.simulator.registry import Registry
-from delegate.simulator.requests import YamlLoader
 from delegate.simulator.statuses import SimulatorError
 from delegate.simulator.storing import Options
 from delegate.simulator.writes import Write

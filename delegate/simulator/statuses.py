@@ -136,7 +136,7 @@ def method_not_allowed() -> StatusError:
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    """422 with every cause; several are put in brackets, as `field.ErrorList` aggregates them."""
+    """422 with every cause; several are put in brackets, as `field.ErrorList` aggregates them: what is said twice only once."""
     group = "" if kind == "Event" else group
     unique = list(dict.fromkeys(causes))
     parts = [f"{cause.field}: {cause.message}" for cause in unique]
@@ -145,7 +145,7 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Status
         422,
         f'{qualified(kind, group)} "{name}" is invalid: {text}',
         reason="Invalid",
-        details=details(name, group, kind, causes=[cause.body() for cause in unique]),
+        details=details(name, group, kind, causes=[cause.body() for cause in causes]),
     )
 
 

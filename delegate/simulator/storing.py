@@ -93,6 +93,8 @@ def _new_metadata(write: "Write", metadata: JsonObject, managed: list[JsonObject
     made: JsonObject = {key: metadata[key] for key in ("name", "generateName", "namespace") if key in metadata}
     made["uid"] = write.registry.new_uid()
     made["creationTimestamp"] = write.registry.now()
+    # An apply that creates may even say when the object goes; POST has taken that out.
+    made |= {key: metadata[key] for key in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds") if metadata.get(key)}
     made |= {key: value for key, value in metadata.items() if key not in _KEPT and key not in _SET_BY_SERVER}
     if managed:
         made["managedFields"] = managed
@@ -104,6 +106,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
     registry, resource = write.registry, write.resource
     old = _old(live, resource)
     _check_preconditions(write, live, body["metadata"])
+    deletion = metadata_rules.validate_deletion_kept(body["metadata"], old["metadata"])
     body["metadata"] = _kept_metadata(old["metadata"], body["metadata"], managed)
     if write.permissions is not None:
         write.permissions.check_grant(resource, body, old)
@@ -113,7 +116,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         strategies.prepare_update(resource, body, old)
         immutability.keep(resource, body, old)
         admission.admit_update(registry, resource, body)
-    causes = metadata_rules.validate_update(body, old)
+    causes = deletion + metadata_rules.validate_update(body, old)
     fixed, valid = immutability.check(resource, body, old, write.options.subresource), objects.validate(resource, body, old)
     causes += fixed + valid if immutability.comes_first(resource) else valid + fixed
     if causes:

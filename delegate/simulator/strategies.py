@@ -104,8 +104,6 @@ def prepare_create(resource: Resource, body: JsonObject, empty_status: JsonObjec
     metadata = body["metadata"]
     if has_generation(resource):
         metadata["generation"] = 1
-    else:
-        metadata.pop("generation", None)
     if has_status(resource) and (resource.group, resource.kind) != ("", "Node"):
         if empty_status is None:
             body.pop("status", None)
@@ -219,7 +217,6 @@ def prepare_update(resource: Resource, body: JsonObject, old: JsonObject) -> Non
 
 def _count(resource: Resource, body: JsonObject, old: JsonObject) -> None:
     if not has_generation(resource):
-        body["metadata"].pop("generation", None)
         return
     before = old["metadata"].get("generation", 0)
     body["metadata"]["generation"] = before + (_spec_of(resource, body) != _spec_of(resource, old))

@@ -3,16 +3,19 @@
 What then happens to the object until it is stored is in `storing`.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from delegate.model.resources import JsonObject
 from delegate.simulator import (
+    bodies,
     conversion,
     customs,
     decoding,
     fieldsets,
+    identities,
     merging,
     operations,
     ownership,
@@ -22,6 +25,7 @@ from delegate.simulator import (
     strategic,
     strategies,
 )
+from delegate.simulator.bodies import Body
 from delegate.simulator.defaults import apply_defaults
 from delegate.simulator.kinds import Resource
 from delegate.simulator.ownership import Manager, Managers
@@ -66,47 +70,52 @@ class Write:
         self.warnings: list[str] = []
         self.patched = False
         self.permissions: Permissions | None = None
-        self._remarks: list[str] = []
+        self._remarks: Sequence[str] = ()
+        self._sent: Body | None = None
 
-    def create(self, body: JsonObject) -> Outcome:
+    def create(self, body: JsonObject, sent: Body | None = None) -> Outcome:
         """POST."""
-        self._check_identity(body)
+        self._sent = sent
         decoded = self.decode(body)
-        decoded["metadata"].pop("managedFields", None)
+        for key in ("managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"):
+            decoded["metadata"].pop(key, None)
         manager = Manager(self.options.manager, "Update", self.resource.api_version, self.options.subresource)
         empty: JsonObject = {} if self.resource.custom else decoding.zero(self.resource.type)
         managers = self._updated(empty, decoded, {}, manager)
+        self._check_kind(body)
         return storing.insert(self, decoded, ownership.write(managers))
 
-    def replace(self, body: JsonObject) -> Outcome:
+    def replace(self, body: JsonObject, sent: Body | None = None) -> Outcome:
         """PUT."""
-        self._check_identity(body)
+        self._sent = sent
         decoded = self.decode(body)
         self._check_name(decoded)
         live = self.live()
         if strategies.needs_version(self.resource) and not decoded["metadata"].get("resourceVersion"):
             cause = statuses.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise statuses.invalid(self.resource.plural, self.resource.group, self.name, [cause])
+        self._check_kind(body)
         return self.overwrite(live, decoded)
 
-    def patch(self, kind: str, patch: Any) -> Outcome:
-        """PATCH of the three kinds that need an existing object."""
+    def patch(self, kind: str, patch: Any, remarks: Sequence[str] = ()) -> Outcome:
+        """PATCH of the three kinds that need an existing object; `remarks` are what there is to say of the patch itself."""
         live = self.live()
+        self._remarks = remarks
         self.patched = True
         current = as_version(live, self.resource)
         if kind == JSON_PATCH:
-            self._remarks = patches.remarks(patch)
             patched = self._operated(current, patch)
         elif kind == MERGE_PATCH:
             patched = patches.merge_patch(current, patch)
         else:
             patched = strategic.strategic_patch(current, patch, self.resource.type)
-        shown = merging.printed(patch) if kind == STRATEGIC_PATCH else _shown(patched)
+        shown = merging.printed(patch) if kind == STRATEGIC_PATCH else patches.shown(patched, patch, custom=self.resource.custom)
         reading = Reading("converted" if kind == STRATEGIC_PATCH else "decoded", shown)
-        if kind != STRATEGIC_PATCH:
+        if kind == STRATEGIC_PATCH:
+            patched |= {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
+        else:
             self._complete_identity(patched)
-        if (patched.get("apiVersion"), patched.get("kind")) != (self.resource.api_version, self.resource.kind):
-            raise self._undecodable(patched, _unregistered(patched), reading)
+        self._check_patched(patched, reading)
         decoded = self.decode(msgspec.json.decode(msgspec.json.encode(patched)), reading)
         self._check_name(decoded)
         return self.overwrite(live, decoded)
@@ -129,8 +138,10 @@ class Write:
     def apply(self, config: Any) -> Outcome:
         """Server-side apply: creates the object where it is missing."""
         resource = self.resource
-        if not isinstance(config, dict) or config.get("apiVersion") != resource.api_version or config.get("kind") != resource.kind:
+        if not isinstance(config, dict) or identities.of(config) != (resource.api_version, resource.kind):
             raise _wrong_kind(config)
+        if config["apiVersion"] != resource.api_version:
+            config = {**config, "apiVersion": resource.api_version}
         metadata = config.get("metadata")
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise statuses.bad_request("metadata.managedFields must be nil")
@@ -147,7 +158,7 @@ class Write:
         self._check_named(config)
         if merged is None:
             if managed == (current["metadata"].get("managedFields") or []):
-                return Outcome(current, stored=live)
+                return Outcome(current, warnings=self.warnings, stored=live)
             merged = current
         decoded = self.decode(merged, APPLIED)
         self._check_name(decoded)
@@ -188,8 +199,10 @@ class Write:
             raise self._undecodable(body, error.converted if reading.form == "converted" else str(error), reading) from None
         if resource.definition is None:
             apply_defaults(resource.group, resource.kind, decoded)
-        if (unknown or self._remarks) and reading is not APPLIED:
-            self._report(unknown, reading)
+        if reading is not APPLIED:
+            found = self._found(unknown, reading)
+            if found:
+                self._report(found, reading)
         return decoded
 
     def _decode(self, body: JsonObject, unknown: list[str], *, converted: bool) -> JsonObject:
@@ -223,20 +236,47 @@ class Write:
         kind = body.get("kind") or self.resource.kind
         return statuses.bad_request(f'{kind} in version "{self.resource.version}" cannot be handled as a {kind}: {why}')
 
-    def _report(self, unknown: list[str], reading: Reading) -> None:
-        found = [*self._remarks, *(f'unknown field "{field}"' for field in unknown)]
+    def _found(self, unknown: list[str], reading: Reading) -> list[str]:
+        """What fieldValidation has to say: of a typed object in its own order, else first of what comes twice."""
+        sent = self._sent if reading is SENT else None
+        if sent is not None and sent.pairs is not None and not self.resource.custom:
+            return bodies.remarks(sent.pairs, unknown)
+        repeated = bodies.remarks(sent.pairs, []) if sent is not None and sent.pairs is not None else list(sent.lines) if sent else []
+        return [*self._remarks, *repeated, *(f'unknown field "{field}"' for field in unknown)]
+
+    def _report(self, found: list[str], reading: Reading) -> None:
         if self.options.validation == "Strict":
+            if self._sent is not None and self._sent.lines:
+                count = len(self._sent.lines)
+                found = ["".join(["yaml: unmarshal errors:", *(f"\n  {line}" for line in found[:count])]), *found[count:]]
             raise self._undecodable({"kind": self.resource.kind}, f"strict decoding error: {', '.join(found)}", reading)
         if self.options.validation == "Warn":
             self.warnings += found
 
-    def _check_identity(self, body: JsonObject) -> None:
-        version, kind = body.get("apiVersion"), body.get("kind")
-        wanted = self.resource.api_version
-        if version and version != wanted:
-            raise statuses.bad_request(f"the API version in the data ({version}) does not match the expected API version ({wanted})")
-        if kind and kind != self.resource.kind:
-            raise self._unreadable(body, f'no kind "{kind}" is registered for version "{wanted}"')
+    def _check_kind(self, body: JsonObject) -> None:
+        """That a custom object doesn't say that it is something else."""
+        refusal = identities.misnamed(body, self.resource) if self.resource.custom else None
+        if refusal is not None:
+            raise refusal
+
+    def _check_patched(self, patched: JsonObject, reading: Reading) -> None:
+        """That a patch left the kind and the version as they were."""
+        version, kind, resource = str(patched["apiVersion"]), str(patched["kind"]), self.resource
+        if (version, kind) == (resource.api_version, resource.kind):
+            return
+        if resource.custom and version.count("/") < 2:
+            self._check_kind(patched)
+        else:
+            why = identities.mistyped(version, kind, resource.api_version, resource.kind)
+            raise self._undecodable(patched, why or identities.unregistered(version, kind), reading)
+
+    def note_repeated(self, sent: Body) -> None:
+        """What there is to say of keys that an applied configuration has twice."""
+        if sent.lines and self.options.validation == "Strict":
+            lines = "".join(f"\n  {line}" for line in sent.lines)
+            raise statuses.bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}")
+        if self.options.validation == "Warn":
+            self.warnings += sent.lines
 
     def _check_named(self, config: JsonObject) -> None:
         """The name of a configuration for an existing object, which may leave it out."""
@@ -309,15 +349,6 @@ class Write:
         return storing.insert(self, decoded, managed)
 
 
-def _unregistered(body: JsonObject) -> str:
-    version, kind = body.get("apiVersion", ""), body.get("kind", "")
-    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-
-
-def _shown(patched: JsonObject) -> str:
-    return msgspec.json.encode(dict(sorted(patched.items()))).decode()
-
-
 def _without_identity(body: JsonObject) -> JsonObject:
     return {key: value for key, value in body.items() if key not in ("kind", "apiVersion")}
 
@@ -354,7 +385,6 @@ def _given_managers(live: JsonObject, new: JsonObject, subresource: str) -> Mana
 
 
 def _wrong_kind(config: Any) -> statuses.StatusError:
-    given = config if isinstance(config, dict) else {}
-    version, kind = (text if isinstance(text := given.get(key), str) else "" for key in ("apiVersion", "kind"))
+    version, kind = identities.of(config) if isinstance(config, dict) else ("", "")
     shown = version if "/" in version or not version else f"/{version}"
     return statuses.bad_request(f"invalid object type: {shown or '/'}, Kind={kind}")

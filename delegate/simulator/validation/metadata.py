@@ -6,10 +6,12 @@ from typing import Any
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.kinds import Resource
-from delegate.simulator.naming import anything, label, label_value, path_segment, qualified, set_name, subdomain
+from delegate.simulator.naming import anything, label, label_value, path_segment, qualified, subdomain
 from delegate.simulator.statuses import Cause
 
 ANNOTATIONS_LIMIT = 256 * 1024
+IMMUTABLE = "field is immutable"
+NEGATIVE = "must be greater than or equal to 0"
 
 _NAMES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("", "Namespace"): label,
@@ -19,7 +21,7 @@ _NAMES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): path_segment,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): path_segment,
     ("apiregistration.k8s.io", "APIService"): path_segment,
-    ("apps", "StatefulSet"): set_name,
+    ("apps", "StatefulSet"): label,
     ("", "Event"): anything,
     ("events.k8s.io", "Event"): anything,
     ("policy", "PodDisruptionBudget"): anything,
@@ -30,13 +32,22 @@ def validate(resource: Resource, body: JsonObject) -> list[Cause]:
     """The rules for metadata of a new object."""
     metadata = body["metadata"]
     causes = []
-    name = metadata.get("name")
+    name, start = metadata.get("name"), metadata.get("generateName")
+    rule = _NAMES.get((resource.group, resource.kind), subdomain)
+    if start:
+        causes += [statuses.invalid_value("metadata.generateName", start, text) for text in rule(_completed(start))]
     if not name:
         causes.append(statuses.required("metadata.name", "name or generateName is required"))
     else:
-        rule = _NAMES.get((resource.group, resource.kind), subdomain)
         causes += [statuses.invalid_value("metadata.name", name, text) for text in rule(name)]
     return causes + _shared(metadata)
+
+
+def _completed(start: str) -> str:
+    """A beginning of names as the rules look at it: it may end in a dash (apimachinery `maskTrailingDash`)."""
+    if start in (".", ".."):
+        return f"{start}a"
+    return f"{start[:-2]}a" if len(start) > 1 and start.endswith("-") else start
 
 
 def validate_labels(labels: Any, path: str) -> list[Cause]:
@@ -59,11 +70,13 @@ def validate_annotations(annotations: Any, path: str) -> list[Cause]:
 
 
 def _shared(metadata: JsonObject) -> list[Cause]:
-    causes = validate_labels(metadata.get("labels"), "metadata.labels")
+    generation = metadata.get("generation") or 0
+    causes = [] if generation >= 0 else [statuses.invalid_value("metadata.generation", generation, NEGATIVE)]
+    causes += validate_labels(metadata.get("labels"), "metadata.labels")
     causes += validate_annotations(metadata.get("annotations"), "metadata.annotations")
+    causes += _owners(metadata.get("ownerReferences") or ())
     for finalizer in metadata.get("finalizers") or ():
         causes += [statuses.invalid_value("metadata.finalizers", finalizer, text) for text in qualified(finalizer)]
-    causes += _owners(metadata.get("ownerReferences") or ())
     return causes
 
 
@@ -102,3 +115,13 @@ def validate_update(body: JsonObject, old: JsonObject) -> list[Cause]:
             text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{named}}}"
             causes.append(statuses.forbidden_value("metadata.finalizers", text))
     return causes
+
+
+def validate_deletion_kept(new: JsonObject, old: JsonObject) -> list[Cause]:
+    """Only a deletion sets when an object goes. The server says it twice: before and in the validation of the kind."""
+    causes = []
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        given, held = new.get(key), old.get(key)
+        if given is not None and given != held and not (key == "deletionTimestamp" and held):
+            causes.append(statuses.invalid_value(f"metadata.{key}", given, IMMUTABLE))
+    return causes * 2
