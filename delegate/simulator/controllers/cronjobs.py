@@ -60,6 +60,9 @@ class CronJobController(Controller):
         deadline = spec.get("startingDeadlineSeconds")
         if due is None or (deadline is not None and (now - due).total_seconds() > deadline):
             return wait
+        minute = int(due.timestamp() // 60)
+        if f"{stored.name}-{minute}" in [job.name for job in running]:
+            return wait
         if running and spec.get("concurrencyPolicy") == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self.record(stored, COMPONENT, "Normal", "JobAlreadyActive", message)
@@ -68,7 +71,7 @@ class CronJobController(Controller):
             for job in running:
                 self.delete(job, "batch", "Job")
             running.clear()
-        made = self._create(stored, due.strftime(TIME), int(due.timestamp() // 60))
+        made = self._create(stored, due.strftime(TIME), minute)
         status["lastScheduleTime"] = due.strftime(TIME)
         if made is not None:
             status["active"] = [*status.get("active", ()), _reference(made)]

@@ -14,6 +14,8 @@ CLASSES: StorageKey = ("storage.k8s.io", "storageclasses")
 PODS: StorageKey = ("", "pods")
 COMPONENT = "persistentvolume-controller"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONER_NOTES = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
 
 
 class VolumeController(Controller):
@@ -69,34 +71,54 @@ class VolumeController(Controller):
 
     def _bind(self, claim: Stored) -> None:
         name = claim.body["spec"].get("storageClassName") or ""
-        volume = self._fitting(claim)
+        storage = self.store.table(CLASSES).get("", name) if name else None
+        waits = storage is not None and storage.body.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim)
+        volume = self._fitting(claim, reserved=waits)
         if volume is None:
-            storage = self.store.table(CLASSES).get("", name) if name else None
-            if storage is None:
-                what = f'storageclass.storage.k8s.io "{name}" not found' if name else ""
-                text = "no persistent volumes available for this claim and no storage class is set"
-                if name:
-                    self.record(claim, COMPONENT, "Warning", "ProvisioningFailed", what)
-                else:
-                    self.record(claim, COMPONENT, "Normal", "FailedBinding", text)
-                return
-            if storage.body.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim):
+            if waits:
                 text = "waiting for first consumer to be created before binding"
                 self.record(claim, COMPONENT, "Normal", "WaitForFirstConsumer", text)
                 return
-            if storage.body["provisioner"] == NO_PROVISIONER:
+            if storage is None or storage.body["provisioner"] == NO_PROVISIONER:
+                self._lament(claim, name, storage)
                 return
+            claim = self._await_provisioner(claim, storage)
             volume = self._provision(claim, storage)
         self._tie(claim, volume)
 
-    def _fitting(self, claim: Stored) -> Stored | None:
-        """The smallest free volume of the class that is large enough and may be accessed as asked."""
+    def _lament(self, claim: Stored, name: str, storage: Stored | None) -> None:
+        """Says why nothing can be bound."""
+        if storage is not None:
+            self.record(claim, COMPONENT, "Warning", "ProvisioningFailed", f"no volume plugin matched name: {NO_PROVISIONER}")
+        elif name:
+            self.record(claim, COMPONENT, "Warning", "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+        else:
+            text = "no persistent volumes available for this claim and no storage class is set"
+            self.record(claim, COMPONENT, "Normal", "FailedBinding", text)
+
+    def _await_provisioner(self, claim: Stored, storage: Stored) -> Stored:
+        """Notes whose turn it is."""
+        provisioner = storage.body["provisioner"]
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system"
+            " administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
+        )
+        body = claim.copy()
+        body["metadata"].setdefault("annotations", {}).update(dict.fromkeys(PROVISIONER_NOTES, provisioner))
+        noted = self.store.commit(CLAIMS, "MODIFIED", claim.namespace, claim.name, body)
+        self.record(noted, COMPONENT, "Normal", "ExternalProvisioning", text)
+        return noted
+
+    def _fitting(self, claim: Stored, *, reserved: bool) -> Stored | None:
+        """The smallest free volume of the class that is large enough and may be accessed as asked; or one that is `reserved` for it."""
         spec = claim.body["spec"]
         wanted = quantities.parse((spec["resources"].get("requests") or {}).get("storage", "0"))
         found = []
         for volume in self.store.table(VOLUMES).items():
             held = volume.body["spec"]
             reference = held.get("claimRef")
+            if reserved and not reference:
+                continue
             if reference and (reference.get("namespace"), reference.get("name")) != (claim.namespace, claim.name):
                 continue
             if volume.body["status"].get("phase") not in ("Available", "Pending", None) and not reference:
@@ -137,13 +159,19 @@ class VolumeController(Controller):
             "resourceVersion": str(claim.version),
         }
         body = volume.copy()
-        body["spec"]["claimRef"] = reference
-        body["status"] = {"phase": "Bound"}
+        held = body["spec"].get("claimRef") or {}
+        if not held:
+            body["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
+        if held.get("uid") != claim.uid:
+            body["spec"]["claimRef"] = reference
+        body["status"] = {"phase": "Bound", "lastPhaseTransitionTime": self.registry.now()}
         self.store.commit(VOLUMES, "MODIFIED", "", volume.name, body)
         bound = claim.copy()
-        bound["spec"]["volumeName"] = volume.name
         annotations = bound["metadata"].setdefault("annotations", {})
-        annotations |= {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+        annotations["pv.kubernetes.io/bind-completed"] = "yes"
+        if not bound["spec"].get("volumeName"):
+            annotations[BOUND_BY_CONTROLLER] = "yes"
+        bound["spec"]["volumeName"] = volume.name
         bound["status"] = {
             "phase": "Bound",
             "accessModes": volume.body["spec"].get("accessModes"),
@@ -181,5 +209,5 @@ class VolumeController(Controller):
 
     def _set_phase(self, volume: Stored, phase: str) -> None:
         body: JsonObject = volume.copy()
-        body["status"] = {"phase": phase}
+        body["status"] = {"phase": phase, "lastPhaseTransitionTime": self.registry.now()}
         self.store.commit(VOLUMES, "MODIFIED", "", volume.name, body)
