@@ -16,6 +16,7 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_sets import DEPLOYMENT, Authority, Sets
 from delegate.engine.tasks.canarying_work import CanaryWork, Plan, RunChecks
 from delegate.engine.tasks.contexts import AttemptContext
@@ -24,6 +25,7 @@ from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.stopping import StopVerdict
 from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separates
+from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject, ResourceType
@@ -83,7 +85,7 @@ class CanaryRun:
         with self._report.timed("plan"):
             ground = await self._look()
         store = self._store(ground)
-        before = await store.read()
+        before = await repeated(ground.client.clock, store.read)
         if self._is_our_end(before.journal):
             self._journal = before.journal
             return
@@ -92,29 +94,30 @@ class CanaryRun:
             return
         async with self._authority(ground, before) as lease:
             self._report.began_writing = True
-            if await self._settle_older(ground, store, lease):
+            clock = ground.client.clock
+            if await repeated(clock, lambda: self._settle_older(ground, store, lease)):
                 ground = await self._look()
-            stored = await store.read()
+            stored = await repeated(clock, store.read)
             if self._is_our_end(stored.journal):
                 self._journal = stored.journal
                 return
             if not self._has_work(ground, stored.journal):
                 self._message = "already the good version: nothing to do"
                 return
-            work = self._work(ground, lease, store, await self._begin(ground, store, stored, lease))
+            work = self._work(ground, lease, store, await repeated(clock, lambda: self._begin(ground, store, stored, lease)))
             await self._drive(work)
 
     async def wind_down(self, verdict: StopVerdict) -> None:
         """Takes the new version back after a cancellation or at the deadline; what is on its way out goes on to its end."""
         ground = await self._look(anew=False)
         store = self._store(ground)
-        before = await store.read()
+        before = await repeated(ground.client.clock, store.read)
         journal = before.journal
         if journal is None or journal.task != self._context.task_id or not journal.is_open:
             self._journal = journal if self._is_our_end(journal) else None
             return
         async with self._authority(ground, before) as lease:
-            stored = await store.read()
+            stored = await repeated(ground.client.clock, store.read)
             if stored.journal is None or stored.journal.task != self._context.task_id:
                 return
             work = self._work(ground, lease, store, await self._adopt(store, stored, stored.journal, lease))
@@ -146,6 +149,9 @@ class CanaryRun:
 
     async def _look(self, *, anew: bool = True) -> Ground:
         """`anew`: whether what can't be reached is refused; not for who only has to take back."""
+        return await repeated(SYSTEM_CLOCK, lambda: self._look_once(anew=anew))
+
+    async def _look_once(self, *, anew: bool) -> Ground:
         spec, name = self._spec, self._spec.workload.name
         cluster = await self._parts.clusters.open(self._task.destination)
         self._report.cluster = cluster.uid
@@ -210,7 +216,8 @@ class CanaryRun:
 
     @asynccontextmanager
     async def _authority(self, ground: Ground, stored: StoredJournal) -> AsyncIterator[WriteLease]:
-        inventory = (await InventoryStore(ground.client, self._task.application, ground.namespace).read()).inventory
+        inventories = InventoryStore(ground.client, self._task.application, ground.namespace)
+        inventory = (await repeated(ground.client.clock, inventories.read)).inventory
         floor = max(inventory.fence, stored.journal.fence if stored.journal is not None else 0)
         async with hold_lease(
             ground.client,

@@ -10,12 +10,13 @@ from typing import TypeVar
 import structlog
 
 from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
-from delegate.engine.clusters.errors import AlreadyExistsError, NotFoundError, RecreatedObjectError, StaleObjectError
+from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, NotFoundError, RecreatedObjectError, StaleObjectError
 from delegate.engine.records.errors import LateWriterError
 from delegate.engine.records.guarding import apply_guarded, apply_new
 from delegate.engine.records.inventories import CONFIG_MAP
 from delegate.engine.records.leases import WriteLease
 from delegate.engine.records.releases import SECRET
+from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
@@ -201,16 +202,21 @@ class Sets:
         """
         clock = self._client.clock
         ends_at = clock.monotonic() + wait.seconds
-        pause, suspicion, body = _SHORTEST_PAUSE, None, None
+        pause, suspicion, body, trouble = _SHORTEST_PAUSE, None, None, None
         while True:
             self._authority.check()
-            body = await read()
-            if body is not None and done(body):
-                return
-            trouble = await self._trouble(body) if body is not None else None
+            is_over = clock.monotonic() >= ends_at
+            try:
+                body = await read()
+                if body is not None and done(body):
+                    return
+                trouble = await self._trouble(body) if body is not None else None
+            except ClusterError as error:
+                if is_over or not may_pass(error):
+                    raise
             suspicion = follow(suspicion, trouble, clock.monotonic())
             lasted = has_lasted(suspicion, clock.monotonic(), wait.fail_fast_after)
-            if lasted or clock.monotonic() >= ends_at:
+            if lasted or is_over:
                 raise self._unready(body, trouble.reason + ": " + trouble.message if trouble else "", wait, early=lasted)
             await clock.sleep(min(pause, max(0.0, ends_at - clock.monotonic())))
             pause = min(pause * 1.3, _LONGEST_PAUSE)

@@ -12,9 +12,10 @@ import msgspec
 import structlog
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import ClusterError, InternalServerError, NotFoundError
+from delegate.engine.clusters.errors import ClusterError, NotFoundError
 from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
 from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
@@ -31,8 +32,6 @@ from delegate.model.rollouts.workloads import Tracks, available, canary_deployme
 
 log = structlog.get_logger(__name__)
 _TICK_SECONDS = 1.0
-_MOST_REPEATS = 4
-_FIRST_REPEAT_SECONDS = 0.2
 _NEVER_HANDLED = (LeaseLostError, LateWriterError, JournalChangedError)
 
 RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
@@ -109,13 +108,15 @@ class CanaryWork:
                 raise
             except DelegateError as error:
                 repeats = repeats + 1 if self.journal == before else 1
-                if repeats <= _MOST_REPEATS and _may_pass(error):
+                if repeats <= MOST_REPEATS and may_pass(error):
                     log.info("canary.step_repeated", phase=self.journal.phase.value, code=error.code, times=repeats)
-                    await self._clock.sleep(_FIRST_REPEAT_SECONDS * 2**repeats)
+                    await self._clock.sleep(pause_before(repeats))
                     continue
                 if self.journal.phase in (Phase.ABORTING, Phase.CLEARING):
                     raise
                 await self._fail(error)
+            else:
+                repeats = 0
 
     async def abort(self, reason: str) -> None:
         """Has it taken back, unless the new version is the stable one already."""
@@ -272,10 +273,18 @@ class CanaryWork:
 
     async def _mind_until(self, is_over: Callable[[], bool]) -> bool:
         """Minds the sets until it is over, or somebody resumes the task: whether that is why it ended."""
+        misses = 0
         while not is_over():
-            await self._mind()
-            if await self._is_resumed():
-                return True
+            try:
+                await self._mind()
+                if await self._is_resumed():
+                    return True
+            except ClusterError as error:
+                misses += 1
+                if misses > MOST_REPEATS or not may_pass(error):
+                    raise
+            else:
+                misses = 0
             await self._clock.sleep(self._tick())
         return False
 
@@ -381,8 +390,3 @@ class CanaryWork:
         if not self.journal.since:
             return 0.0
         return max(0.0, (self._clock.now() - dt.datetime.fromisoformat(self.journal.since)).total_seconds())
-
-
-def _may_pass(error: DelegateError) -> bool:
-    """Whether the same may go well a moment later."""
-    return isinstance(error, ClusterError) and (error.retryable or isinstance(error, InternalServerError))
