@@ -32,6 +32,10 @@ class ChosenCluster:
         return f"context {self.context!r} of {self.kubeconfig} ({self.server})"
 
 
+NO_CLUSTER = ChosenCluster("", "", DEFAULT_NAMESPACE, "")
+"""For what asks no cluster."""
+
+
 def choose_cluster(kubeconfig: str, context: str, destination: Destination, environment: Mapping[str, str] = os.environ) -> ChosenCluster:
     """What `--kubeconfig` and `--context`, the environment and the task's destination lead to, as the engine will resolve it.
 

@@ -37,6 +37,7 @@ COMMANDS = (
     Entry("sync", "delegate.cli.syncing", "sync", "Brings a directory or Git repository into a cluster."),
     Entry("diff", "delegate.cli.syncing", "diff", "Shows what sync would change."),
     Entry("render", "delegate.cli.rendering", "render", "Prints the objects that a source renders to."),
+    Entry("verify", "delegate.cli.verifying", "verify", "Judges a stored verification, or a past window, again."),
     Entry("simulator", "delegate.cli.simulation", "simulator", "The simulated cluster alone."),
     Entry("probe", "delegate.cli.probes", "probe", "Asks the daemon on this machine how it is."),
     Entry("certs", "delegate.cli.certs", "certs", "The certificate of the delegate on this machine: show, rotate."),

@@ -10,6 +10,7 @@ import msgspec
 
 from delegate.cli.exits import ExitCode
 from delegate.cli.outputs import Output, print_json
+from delegate.cli.verdicts import show_verification
 from delegate.foundation.errors import Category
 from delegate.foundation.redaction import redact
 from delegate.model.health.verdicts import HealthStatus
@@ -41,6 +42,8 @@ def show_result(result: TaskResult, output: Output) -> None:
         print_json(result)
         return
     _show_objects(result)
+    if not isinstance(result.verification, msgspec.UnsetType):
+        show_verification(result.verification)
     _show_words(result)
 
 

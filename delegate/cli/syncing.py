@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from delegate.cli.attempts import new_identity, run_attempt
-from delegate.cli.contexts import ChosenCluster, choose_cluster
+from delegate.cli.contexts import NO_CLUSTER, ChosenCluster, choose_cluster
 from delegate.cli.exits import ExitCode, faults_end_with
 from delegate.cli.locations import application_name, source_of
 from delegate.cli.options import output_option, with_settings
@@ -34,6 +34,9 @@ def run_here(task: Task, *, settings: LocalSettings, context: str, output: Outpu
     try:
         cluster = choose_cluster(settings.cluster.kubeconfig, context, task.destination)
     except DelegateError as error:
+        if _needs_no_cluster(task):
+            with shown_progress(lines=output is Output.TEXT) as progress:
+                return run_attempt(task, identity, settings=settings, cluster=NO_CLUSTER, progress=progress)
         return failed_result(
             task=identity.task_id, attempt=identity.attempt_id, kind=task.kind.value, application=task.application, error=error
         )
@@ -42,6 +45,11 @@ def run_here(task: Task, *, settings: LocalSettings, context: str, output: Outpu
     _announce(task, cluster)
     with shown_progress(lines=output is Output.TEXT) as progress:
         return run_attempt(task, identity, settings=settings, cluster=cluster, progress=progress)
+
+
+def _needs_no_cluster(task: Task) -> bool:
+    """Metrics are asked where they are; a check that needs a cluster after all says so itself."""
+    return task.kind is TaskKind.VERIFY and not task.spec.get("workload")
 
 
 def context_option(command: Command) -> Command:

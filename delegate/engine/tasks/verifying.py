@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.metering import RequestMeter
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import UnsupportedTaskError
@@ -20,6 +21,7 @@ from delegate.engine.verification.errors import (
     NotVerifiedError,
     SourceUnavailableError,
 )
+from delegate.engine.verification.providers.registry import ClusterProviders
 from delegate.engine.verification.running import Circumstances, Verification
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.errors import Category, DelegateError
@@ -46,7 +48,7 @@ class VerifyRun:
         self._context = context
         if parts.providers is None:
             raise UnsupportedTaskError("this delegate has no providers of evidence", hint="give it the file of DELEGATE_PROVIDERS")
-        self._providers = parts.providers
+        self._providers = ClusterProviders(parts.providers, self._client, task.destination.namespace)
         self._clusters = parts.clusters
         self._retrying = retrying_of(task, parts)
         self._clock = clock
@@ -90,10 +92,13 @@ class VerifyRun:
             verification=record if record is not None else msgspec.UNSET,
         )
 
+    async def _client(self) -> ApiClient:
+        cluster = await self._clusters.open(self._task.destination)
+        return cluster.client.viewed(meter=self._meter, policy=self._retrying)
+
     async def _await_workload(self) -> NewVersion:
         assert self._spec.workload is not None
-        cluster = await self._clusters.open(self._task.destination)
-        client = cluster.client.viewed(meter=self._meter, policy=self._retrying)
+        client = await self._client()
         self._context.report("workload.awaited", {"kind": self._spec.workload.kind, "name": self._spec.workload.name})
         return await await_new_version(client, self._spec.workload, self._task.destination.namespace, self._context.deadline)
 
