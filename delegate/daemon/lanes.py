@@ -43,6 +43,7 @@ from delegate.protocol.codec import UndecodableTask
 from delegate.protocol.control import HeldAttempt, LeaseVerdict
 from delegate.protocol.enrolment import AttemptDecision, AttemptReport, AttemptState, AttemptVerdict, BuildInfo, ClusterName
 from delegate.protocol.messages import known
+from delegate.protocol.versions import skew_of
 from delegate.protocol.work import ReleaseReason
 
 log = structlog.get_logger(__name__)
@@ -297,6 +298,7 @@ class Lanes:
         self._conditions.heartbeat_seconds = session.settings.heartbeat_seconds
         self._conditions.touch()
         self._conditions.registered = True
+        self._metrics.set_skew(skew_of(__version__, session.manager_version))
         verdicts = {each.attempt_id: known(AttemptVerdict, each.verdict, AttemptVerdict.KEEP) for each in decisions}
         self._in_main(self._settle_attempts, reports, verdicts)
 

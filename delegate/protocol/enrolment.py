@@ -120,6 +120,7 @@ class SessionAnswer(Answer, frozen=True, kw_only=True):
     features: tuple[str, ...] = ()
     attempts: tuple[AttemptDecision, ...] = ()
     settings: LinkSettings = LinkSettings()
+    version: str = ""  # of the manager
     token_expires_in_seconds: float | None = None  # of the bootstrap token that the delegate enrolled with
 
 

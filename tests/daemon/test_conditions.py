@@ -21,9 +21,10 @@ from delegate.foundation.telemetry.systemd import Notifier
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task
 from delegate.protocol import routes
-from tests.daemon.harness import Running, TestEngine, result_of, running_behind_proxy
+from tests.daemon.harness import Running, TestEngine, result_of, running_behind_proxy, running_daemon, settings_for
 from tests.daemon.waiting import eventually
 from tests.fakes.fault_proxy import Fault
+from tests.fakes.scripted_manager import scripted_manager
 
 
 async def probe(running: Running, path: str) -> tuple[int, dict[str, Any]]:
@@ -194,3 +195,14 @@ async def test_a_cancel_reaches_a_running_task_at_once(tmp_path: Path) -> None:
         assert shown["task"]["outcome"] == "cancelled"
         assert (await operator.finished(queued))["task"]["outcome"] == "cancelled"
         assert len(engine.began) == 1
+
+
+async def test_the_skew_of_versions_is_told_by_the_manager(tmp_path: Path) -> None:
+    """Unknown before anybody was asked; the manager of another version says which one it is."""
+    async with scripted_manager(version="0.0.1") as manager:
+        settings = settings_for(manager.url, "bootstrap", tmp_path / "delegate")
+        async with running_daemon(settings, TestEngine()) as running:
+            await running.registered()
+
+            await eventually(lambda: 'skew="newer"' in running.daemon.metrics.expose()[0].decode())
+            assert 'skew="unknown"' not in running.daemon.metrics.expose()[0].decode()

@@ -91,6 +91,7 @@ class ScriptedManager:
     lease_seconds: float = 45.0
     heartbeat_seconds: float = 0.1
     come_back_seconds: float = 0.0
+    version: str = ""
     poll_seconds: float = 5.0
     epoch: int = 0
     tokens: int = 0
@@ -136,7 +137,8 @@ class ScriptedManager:
     def session(self, body: Json) -> Json:
         self.epoch += 1
         settings = {"leaseSeconds": self.lease_seconds, "heartbeatSeconds": self.heartbeat_seconds, "pollSeconds": self.poll_seconds}
-        return {"epoch": self.epoch, "protocol": 1, "features": ["commands", "dead-letters", "events"], "settings": settings}
+        features = ["commands", "dead-letters", "events"]
+        return {"epoch": self.epoch, "protocol": 1, "features": features, "settings": settings, "version": self.version}
 
     def heartbeat(self, body: Json) -> Json:
         decisions = [

@@ -102,6 +102,7 @@ class Session:
     settings: LinkSettings
     features: frozenset[str]
     opening: int = 1
+    manager_version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +352,7 @@ class SessionKeeper:
             settings=answer.settings,
             features=frozenset(answer.features),
             opening=self._openings + 1,
+            manager_version=answer.version,
         )
         self._openings = session.opening
         log.info("session.opened", delegate_id=session.delegate_id, epoch=session.epoch, protocol=answer.protocol)

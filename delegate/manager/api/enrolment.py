@@ -99,6 +99,7 @@ async def open_session(call: Call[SessionRequest, Nothing]) -> SessionAnswer:
             lease_seconds=rhythm.lease_seconds, heartbeat_seconds=rhythm.heartbeat_seconds, poll_seconds=rhythm.poll_seconds
         ),
         token_expires_in_seconds=opened.token_expires_in_seconds,
+        version=__version__,
     )
 
 
