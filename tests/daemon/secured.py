@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 
 from delegate.daemon.service import Daemon
 from delegate.foundation.clocks import SystemClock
@@ -17,9 +18,12 @@ from delegate.manager.service import Manager
 from delegate.manager.settings import Rhythm
 from tests.daemon.harness import QUICK_RHYTHM, Operator, settings_for
 
+PATIENT_RHYTHM = msgspec.structs.replace(QUICK_RHYTHM, lease_seconds=30.0)
+"""A heartbeat has a third of the lease for its answer: on a busy machine that is no fault of certificates."""
+
 
 @asynccontextmanager
-async def secured_manager(directory: Path, *, rhythm: Rhythm = QUICK_RHYTHM, **options: Any) -> AsyncIterator[Operator]:
+async def secured_manager(directory: Path, *, rhythm: Rhythm = PATIENT_RHYTHM, **options: Any) -> AsyncIterator[Operator]:
     async with Manager(state_dir=directory / "manager", rhythm=rhythm, tls_self=True, **options) as manager:
         context = ssl.create_default_context(cafile=directory / "manager" / AUTHORITIES_FILE)
         async with aiohttp.ClientSession(

@@ -9,7 +9,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task
 from delegate.protocol import routes
-from tests.daemon.harness import Json, TestEngine, result_of, running_daemon, running_manager, settings_for
+from tests.daemon.harness import QUICK_RULES, Json, TestEngine, result_of, running_daemon, running_manager, settings_for
 from tests.daemon.waiting import eventually
 from tests.fakes.fault_proxy import Fault, Point, fault_proxy
 
@@ -44,7 +44,7 @@ async def test_every_call_of_the_work_survives(tmp_path: Path, fault: Fault, poi
     engine = TestEngine(work_a_little)
     async with running_manager(tmp_path) as operator, fault_proxy(operator.manager.url) as proxy:
         settings = settings_for(proxy.url, await operator.token(), tmp_path / "delegate")
-        async with running_daemon(settings, engine) as running:
+        async with running_daemon(settings, engine, rules=QUICK_RULES) as running:
             await running.registered()
             for route in WORK_ROUTES:
                 proxy.inject(fault, route, point=point)
@@ -64,7 +64,7 @@ async def test_every_call_of_the_start_survives(tmp_path: Path, fault: Fault, po
         for route in START_ROUTES:
             proxy.inject(fault, route, point=point)
         settings = settings_for(proxy.url, await operator.token(), tmp_path / "delegate")
-        async with running_daemon(settings, TestEngine(work_a_little)) as running:
+        async with running_daemon(settings, TestEngine(work_a_little), rules=QUICK_RULES) as running:
             await running.registered()
             check_one_ending(await operator.finished(await operator.submit("shop")))
 

@@ -12,7 +12,6 @@ from delegate.engine.tasks.stopping import outcome_of
 from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import Task
 from tests.daemon.harness import (
-    QUICK_RHYTHM,
     QUICK_RULES,
     TestEngine,
     list_letters,
@@ -41,7 +40,7 @@ async def test_the_one_that_has_the_lease_wins(tmp_path: Path, fault: Fault) -> 
     first, second = TestEngine(until_stopped), TestEngine(succeed)
     async with running_manager(tmp_path) as operator, fault_proxy(operator.manager.url) as proxy:
         token = await operator.token()
-        async with running_daemon(settings_for(proxy.url, token, tmp_path / "first"), first) as cut_off:
+        async with running_daemon(settings_for(proxy.url, token, tmp_path / "first"), first, rules=QUICK_RULES) as cut_off:
             await cut_off.registered()
             task = await operator.submit("shop")
             await eventually(lambda: first.began)
@@ -101,8 +100,7 @@ async def test_a_short_outage_costs_nothing(tmp_path: Path) -> None:
         proxy.partition()
         await eventually(lambda: not running.daemon.conditions.link_fresh)
         await eventually(lambda: [attempt.doubted for attempt in running.daemon._pool.roster.all()] == [True])
-        await asyncio.sleep(QUICK_RHYTHM.lease_seconds / 2)  # beyond the lease: the manager has taken it back
-        assert (await operator.show(task))["task"]["state"] == "queued"
+        await operator.until(task, lambda shown: bool(shown["task"]["state"] == "queued"))  # beyond the lease
         assert [each.state for each in running.daemon._pool.roster.held()] == ["running"]
 
         proxy.heal()
