@@ -7,8 +7,10 @@ from pathlib import Path
 from delegate.engine.clusters.metering import OnRequest
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.clusters.transport import ProxyFor
+from delegate.engine.forges.places import read_forges
 from delegate.engine.policies.gates import Gate
 from delegate.engine.sources.access.books import AccessBook, ReadSecrets
+from delegate.engine.sources.git.writing import Identity
 from delegate.engine.sources.manifests import OnFault, Sources
 from delegate.engine.sources.settings import RenderSettings
 from delegate.engine.tasks.canarying import CanaryRun
@@ -22,6 +24,7 @@ from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
 from delegate.engine.tasks.rolling_back import RollbackRun
 from delegate.engine.tasks.sync import SyncRun
+from delegate.engine.tasks.updating import GitUpdateRun
 from delegate.engine.tasks.verifying import VerifyRun
 from delegate.engine.verification.providers.registry import Providers, load_providers
 from delegate.foundation.lifecycle.retrying import Retrying
@@ -41,6 +44,7 @@ class Engine:
                 TaskKind.DIFF: lambda task, context: _sync_run(task, context, parts),
                 TaskKind.CANARY: lambda task, context: CanaryRun(task, context, parts),
                 TaskKind.ROLLBACK: lambda task, context: RollbackRun(task, context, parts),
+                TaskKind.GIT_UPDATE: lambda task, context: GitUpdateRun(task, context, parts),
                 TaskKind.VERIFY: lambda task, context: VerifyRun(task, context, parts),
             }
         )
@@ -105,6 +109,8 @@ def build_engine(
             queries=queries,
             policies=Gate(policies),
             health_rules=HealthBook(health_rules),
+            author=Identity.read(rendering.git_author),
+            forges=read_forges(rendering.forges),
             providers=load_providers(providers, environment, proxy_for=proxy_for, read_secret=ProviderSecrets(registry).read),
         )
     )

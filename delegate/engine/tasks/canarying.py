@@ -18,7 +18,8 @@ from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_sets import DEPLOYMENT, Authority, Sets
-from delegate.engine.tasks.canarying_work import CanaryWork, Plan, RunChecks
+from delegate.engine.tasks.canarying_verifying import CanaryChecks
+from delegate.engine.tasks.canarying_work import CanaryWork, Plan
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
 from delegate.engine.tasks.preparing import Parts, retrying_of
@@ -64,20 +65,20 @@ class CanaryRun:
 
     wind_down_seconds: float
 
-    def __init__(self, task: Task, context: AttemptContext, parts: Parts, *, run_checks: RunChecks | None = None) -> None:
+    def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
         self._task = task
         self._spec = read_canary(task.spec)
         separates(self._spec.routing)
         self._context = context
         self._parts = parts
-        self._run_checks = run_checks
+        self._checks: CanaryChecks | None = None
         self._report = Report(task, context)
         self._journal: Journal | None = None
         self._message = ""
         self._release = digest(msgspec.to_builtins(self._spec))
         self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
-        if any(step.verify for step in self._spec.steps) and run_checks is None:
-            raise UnsupportedTaskError("this delegate runs no checks, so a verify step would verify nothing", hint="leave verify steps out")
+        if any(step.verify for step in self._spec.steps) and parts.providers is None:
+            raise UnsupportedTaskError("this delegate has no providers of evidence", hint="give it the file of DELEGATE_PROVIDERS")
         if self._spec.source is not None:
             raise UnsupportedTaskError("a canary of a source is not done by this delegate", hint="give `images`")
 
@@ -143,7 +144,9 @@ class CanaryRun:
         message = message or (error.message if error else self._message)
         if outcome is not None and journal is not None and journal.is_open:
             message += f"; the journal stands at {journal.phase}, step {journal.step}: the next attempt goes on from there"
-        return self._report.result(outcome or Outcome.SUCCEEDED, errors, message)
+        result = self._report.result(outcome or Outcome.SUCCEEDED, errors, message)
+        records = self._checks.records if self._checks is not None else []
+        return msgspec.structs.replace(result, verification=records[-1]) if records else result
 
     # Before anything is written.
 
@@ -304,6 +307,9 @@ class CanaryRun:
             ground.client, authority, application=self._task.application, namespace=ground.namespace, workload=self._spec.workload.name
         )
 
+        if self._parts.providers is not None and self._checks is None:
+            self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
+
         async def promote() -> None:
             await sets.set_stable_images(self._spec.images)
 
@@ -317,7 +323,7 @@ class CanaryRun:
             stored=stored,
             context=self._context,
             promote=promote,
-            run_checks=self._run_checks,
+            run_checks=self._checks.run if self._checks is not None else None,
         )
 
     async def _drive(self, work: CanaryWork) -> None:

@@ -9,9 +9,12 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.sources import Source
+from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
 
 MOST_STEPS = 100
 DEFAULT_DRAIN = "30s"
+VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
+"""What stands in the queries of a canary's checks."""
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -79,7 +82,7 @@ class CanarySpec(_Strict, frozen=True):
     source: Source | None = None
     routing: JsonObject | str | None = None
     steps: tuple[Step, ...] = ()
-    verification: tuple[JsonObject, ...] = ()
+    verification: tuple[Check, ...] = ()
     on_failure: OnFailure = OnFailure.ABORT
     drain: str = DEFAULT_DRAIN
     progress_deadline: str = "10m"
@@ -101,7 +104,7 @@ class CanarySpec(_Strict, frozen=True):
 
     @property
     def checks_named(self) -> tuple[str, ...]:
-        return tuple(str(check.get("name", "")) for check in self.verification)
+        return tuple(check.name for check in self.verification)
 
 
 def read_canary(spec: JsonObject) -> CanarySpec:
@@ -129,6 +132,8 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         except ValueError as error:
             yield field, str(error), "write a number and a unit, such as 30s"
     yield from _faults_of_steps(spec)
+    if spec.verification:
+        yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES)
 
 
 def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:

@@ -1,0 +1,58 @@
+"""The verify steps of a canary: evidence of the new pods alone, from when their share was in force."""
+
+import asyncio
+from typing import Any
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.tasks.canarying_work import Evidence
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.new_versions import await_new_version
+from delegate.engine.tasks.verifying import error_of
+from delegate.engine.verification.answers import Providers
+from delegate.engine.verification.running import Circumstances, Verification
+from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.verification.checks import Check, Workload
+from delegate.model.verification.readings import Reading, Verdict
+from delegate.model.verification.records import VerificationRecord
+from delegate.model.verification.windows import parse_time
+
+_TO_CONCLUDE_SECONDS = 1.0
+
+
+class CanaryChecks:
+    """Runs named checks of one canary. `records`: what each step came to, in order."""
+
+    def __init__(self, spec: CanarySpec, application: str, context: AttemptContext, providers: Providers, client: ApiClient) -> None:
+        self._spec = spec
+        self._application = application
+        self._context = context
+        self._providers = providers
+        self._client = client
+        self.records: list[VerificationRecord] = []
+
+    async def run(self, names: tuple[str, ...], evidence: Evidence) -> str:
+        """The verdict in words. Raises NotVerifiedError for every one but pass, DelegateError."""
+        workload = Workload(kind="Deployment", name=evidence.canary)
+        version = await await_new_version(self._client, workload, evidence.namespace, self._context.deadline)
+        variables = {
+            "APPLICATION": self._application,
+            "NAMESPACE": evidence.namespace,
+            "WORKLOAD": evidence.workload,
+            "CANARY": evidence.canary,
+            "REVISION": version.revision,
+            "PODS": version.pods,
+        }
+        left = self._context.deadline - asyncio.get_running_loop().time() - _TO_CONCLUDE_SECONDS
+        circumstances = Circumstances(
+            since=max(parse_time(evidence.since), version.ready_since), deadline=max(0.0, left), variables=variables
+        )
+        checks = [check for check in self._spec.verification if check.name in names]
+        record = await Verification(checks, self._providers, circumstances, on_reading=self._tell).run()
+        self.records.append(record)
+        if record.verdict is not Verdict.PASS:
+            raise error_of(record)
+        return record.reason
+
+    def _tell(self, check: Check, reading: Reading) -> None:
+        data: dict[str, Any] = {"check": check.name, "verdict": reading.verdict.value, "reason": reading.reason}
+        self._context.report("check.read", data)
