@@ -15,6 +15,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.stopping import StopSignal
+from delegate.engine.verification.providers.registry import load_providers
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resources import JsonObject
@@ -95,7 +96,15 @@ def syncer_for(
     registry = ClusterRegistry(ClusterSettings(kubeconfig=str(kubeconfig), directory=directory / "keys", policy=_FAST), environment={})
     sources = Sources(cache_dir=directory / "cache", allow_local=True, environment={})
     queries = PathQueries(directory / "queries")
-    engine = Engine(Parts(sources=sources, clusters=registry, retrying=_FAST, queries=queries, lease_seconds=lease_seconds))
+    parts = Parts(
+        sources=sources,
+        clusters=registry,
+        retrying=_FAST,
+        queries=queries,
+        lease_seconds=lease_seconds,
+        providers=load_providers(None, {}),
+    )
+    engine = Engine(parts)
     return Syncer(engine, directory / f"source-{application}", namespace, application)
 
 

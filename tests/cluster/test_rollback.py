@@ -1,7 +1,7 @@
 """Back to a release, or a workload back to its own revision: never a success that changed nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from delegate.model.results import Outcome, SyncStatus
 from tests.cluster.conftest import Server
 from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS
 from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
+from tests.verification.prometheus import running_prometheus
 
 
 @pytest.fixture
@@ -215,3 +216,32 @@ async def test_a_paused_deployment_is_refused(syncer: Syncer, cluster: Cluster) 
     result = await syncer.roll_back(workload={"name": "web"})
     assert result.outcome is Outcome.REFUSED
     assert "paused" in result.message
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus")) as url:
+        yield url
+
+
+def check(url: str, query: str) -> JsonObject:
+    what: JsonObject = {"name": "error-ratio", "type": "prometheus", "url": url, "query": query, "unit": "ratio", "threshold": "<= 1%"}
+    return what | {"every": "200ms", "for": "400ms", "timeout": "5s", "deadline": "20s"}
+
+
+async def test_checks_have_to_pass_again(syncer: Syncer, cluster: Cluster, prometheus: str) -> None:
+    """What was restored stays, and is a success only with evidence; a release that passed is verified, and gone back to first."""
+    await two_releases(syncer)
+    store = ReleaseStore(cluster.client, "shop", syncer.namespace)
+
+    failed = await syncer.roll_back(verification=[check(prometheus, "vector(0.5)")])
+    assert failed.outcome is Outcome.FAILED
+    assert failed.error is not None
+    assert failed.error.code == "dependency.check_failed"
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:1.0"
+    assert not any(release.verified for release in await store.known())
+
+    passed = await syncer.roll_back(to=2, options={"force": True}, verification=[check(prometheus, "vector(0)")])
+    assert passed.outcome is Outcome.SUCCEEDED, passed
+    newest = (await store.known())[0]
+    assert (newest.number, newest.restores, newest.verified) == (4, 2, True)

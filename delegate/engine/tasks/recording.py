@@ -48,6 +48,16 @@ async def refuse_known_bad(client: ApiClient, application: str, namespace: str, 
             )
 
 
+async def mark_verified(client: ApiClient, application: str, namespace: str) -> int:
+    """Records that what runs now was verified, with its number; 0 where nothing is recorded, or what is was rolled back from."""
+    store = ReleaseStore(client, application, namespace)
+    known = await store.known()
+    if not known or known[0].bad or known[0].outcome in (ReleaseOutcome.FAILED, ReleaseOutcome.APPLYING):
+        return 0
+    await store.finish(msgspec.structs.replace(known[0], verified=True))
+    return known[0].number
+
+
 class ReleaseKeeper:
     """The release of this sync. `notices` say why there is none, where it could not be kept."""
 

@@ -14,16 +14,18 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.errors import NothingToRollBackError, UnsupportedTaskError
 from delegate.engine.tasks.preparing import Ground, Parts, Preparation, retrying_of
+from delegate.engine.tasks.recording import mark_verified
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.undoing import WorkloadUndo
+from delegate.engine.tasks.verifying import VerifyRun
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.hooks import phases_of
 from delegate.model.plan import Plan
 from delegate.model.releases import Release
-from delegate.model.resources import Manifest
+from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.rollbacks import Choice, GitMode, RollbackSpec, choose_release
-from delegate.model.tasks import SyncSpec, Task
+from delegate.model.tasks import SyncSpec, Task, TaskKind
 
 _REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
 
@@ -47,6 +49,7 @@ class RollbackRun:
         if self._spec.workload is not None:
             undo = WorkloadUndo(self._task, self._spec.workload, self._context, self._parts, self._report)
             self._message = await undo.execute()
+            await self._verify()
             return
         await self._restore()
 
@@ -82,6 +85,19 @@ class RollbackRun:
         await self._carry_out(ground, plan, spec, choice)
         await self._mark_as_bad(store, choice)
         self._report.sync = SyncStatus.SYNCED
+        await self._verify()
+        if self._spec.verification:
+            await mark_verified(client, self._task.application, ground.desired.namespace)
+
+    async def _verify(self) -> None:
+        """What failed before has to pass again: otherwise the old version isn't the cure. Raises NotVerifiedError."""
+        if not self._spec.verification:
+            return
+        spec: JsonObject = {"verification": list(self._spec.verification)}
+        task = msgspec.structs.replace(self._task, kind=TaskKind.VERIFY, spec=spec)
+        verify = VerifyRun(task, self._context, self._parts)
+        with self._report.timed("verify"):
+            await verify.execute()
 
     async def _carry_out(self, ground: Ground, plan: Plan, spec: SyncSpec, choice: Choice) -> None:
         carrier = Carrier(
@@ -144,5 +160,3 @@ def _refuse_unsupported(spec: RollbackSpec) -> None:
             "spec.git: the commit is not taken back by this version",
             hint="revert it, and leave `git` out: the content is refused until then",
         )
-    if spec.verification:
-        raise UnsupportedTaskError("spec.verification: checks are not run by a rollback yet", hint="run a verify task after it")
