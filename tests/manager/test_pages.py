@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 
 from delegate.manager.service import Manager
 from delegate.protocol.work import ProgressEvent
 from tests.manager.clocks import FakeClock
-from tests.manager.delegates import FakeDelegate, make_result
+from tests.manager.delegates import FakeDelegate, make_notice, make_result
 from tests.manager.operators import Operator
 
 PAGE = {"Accept": "text/html,application/xhtml+xml"}
@@ -265,3 +266,28 @@ async def test_pages_carry_no_secret(
         _, text, _ = await entered.open(path)
         for secret in (manager.admin_token, token, delegate.token, delegate.refresh_token):
             assert secret not in text
+
+
+async def test_dead_letters_are_listed(entered: Browser, operator: Operator, delegate: FakeDelegate) -> None:
+    """What each is about, why, how old, and what became of it; where a letter lies is said, its address and its content are not."""
+    await operator.submit(application="shop")
+    [task] = await delegate.acquire(1)
+    await delegate.finish(task, "failed")
+    notice = msgspec.structs.replace(make_notice(task), message="<script>no</script>", url="s3://letters/secret-place/1.json")
+    assert await delegate.letters(notice) == 1
+
+    status, text, _ = await entered.open("/dead-letters")
+    overview = (await entered.open("/"))[1]
+
+    assert status == 200
+    assert "<strong>1</strong> dead letters" in overview
+    assert f'href="/tasks/{task.task_id}">shop<' in text
+    assert "retries exhausted" in text
+    assert "&lt;script&gt;no" in text
+    assert "secret-place" not in text
+    assert "There is no such dead letter" in (await entered.open("/dead-letters?state=redriven"))[1]
+
+
+async def test_dead_letters_want_a_login(browser: Browser) -> None:
+    """As every page does."""
+    assert (await browser.open("/dead-letters"))[0] == 303

@@ -1,5 +1,6 @@
 """The pages: an overview of delegates and tasks, and one task with its steps, attempts, result and history."""
 
+import datetime as dt
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -17,6 +18,7 @@ from delegate.manager.dashboard.logins import COOKIE, LIFE_SECONDS, Logins
 from delegate.manager.dashboard.steps import describe_events, gather_steps
 from delegate.manager.errors import AuthenticationError, ForbiddenError, MalformedError
 from delegate.manager.store import reading
+from delegate.manager.store.letters import LetterQuery, count_open, list_letters
 from delegate.manager.store.reading import TaskFilter
 from delegate.manager.store.transactions import Transaction
 from delegate.model.resources import JsonObject
@@ -25,7 +27,9 @@ from delegate.model.results import TaskResult
 _REFRESH_SECONDS = 5
 _PAGE = 25
 _MAX_FORM = 4096
+_UNITS = (("days", 86400), ("h", 3600), ("min", 60))
 _STATES = ("", "queued", "running", "finished")
+_LETTER_STATES = ("open", "redriven", "purged", "")
 
 
 class Pages:
@@ -41,7 +45,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"moment": _moment, "json": _json, "labels": _labels, "words": _words}
+        self._templates.filters |= {"moment": _moment, "json": _json, "labels": _labels, "words": _words, "age": self._age}
         self._templates.tests["present"] = lambda value: value is not msgspec.UNSET
         self._style = resources.files("delegate.manager.dashboard").joinpath("static/style.css").read_bytes()
 
@@ -49,6 +53,7 @@ class Pages:
         return [
             web.get("/", self.overview),
             web.get("/tasks/{task}", self.task),
+            web.get("/dead-letters", self.letters),
             web.get("/login", self.show_login),
             web.post("/login", self.log_in),
             web.post("/logout", self.log_out),
@@ -74,6 +79,7 @@ class Pages:
                 "why": reading.explain_tasks(transaction, [each.id for each in listed.items if each.state == "queued"]),
                 "older": listed.continue_,
                 "counts": reading.count_tasks(transaction),
+                "open_letters": count_open(transaction),
             }
 
         shown = await self._services.database.read(work)
@@ -102,6 +108,23 @@ class Pages:
         shown = await self._services.database.read(work)
         return self._render(request, "task.html", refreshing=shown["task"].state != "finished", **shown)
 
+    async def letters(self, request: web.Request) -> web.Response:
+        """A page of the index of dead letters, the oldest first. What they hold stays where they are kept."""
+        await self._require_login(request)
+        state = request.query.get("state", "open")
+        wanted = LetterQuery(
+            state=state if state in _LETTER_STATES else "open",
+            application=request.query.get("application", "")[:100],
+            limit=_PAGE,
+            continue_=request.query.get("continue", ""),
+        )
+        listed = await self._services.database.read(lambda transaction: list_letters(transaction, wanted))
+        again = {"state": wanted.state, "application": wanted.application, "continue": listed.continue_}
+        newer = urlencode(again) if listed.continue_ else ""
+        return self._render(
+            request, "letters.html", refreshing=True, wanted=wanted, states=_LETTER_STATES, letters=listed.items, newer_query=newer
+        )
+
     async def show_login(self, request: web.Request) -> web.Response:
         """The form; a code in the address logs in at once."""
         code = request.query.get("code", "")
@@ -129,6 +152,15 @@ class Pages:
 
     async def style(self, request: web.Request) -> web.Response:
         return web.Response(body=self._style, content_type="text/css", headers={"Cache-Control": "max-age=300"})
+
+    def _age(self, written_at: str) -> str:
+        """How long ago, in its largest unit."""
+        try:
+            seconds = self._services.clock() - dt.datetime.fromisoformat(written_at).timestamp()
+        except ValueError:
+            return "–"
+        name, size = next(((name, size) for name, size in _UNITS if seconds >= size), ("s", 1))
+        return f"{max(0, int(seconds // size))} {name}"
 
     def _enter(self, request: web.Request, cookie: str) -> web.Response:
         response = _see_other("/")
