@@ -127,7 +127,7 @@ def _parts(version: JsonObject, path: str, named: str) -> list[Cause]:
     if schema:
         here = f"{path}.{named}.openAPIV3Schema"
         causes += _root(schema, here) + _node(schema, here, root=True)
-        causes = causes or _rules(schema, here)
+        causes = causes or _rules(schema, here, root=True)
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
         causes += _scale(scale, f"{path}.subresources.scale")
@@ -136,9 +136,9 @@ def _parts(version: JsonObject, path: str, named: str) -> list[Cause]:
     return causes
 
 
-def _rules(schema: JsonObject, path: str) -> list[Cause]:
+def _rules(schema: JsonObject, path: str, *, root: bool = False) -> list[Cause]:
     """Rules everywhere in a schema that is structural."""
-    causes = expressions.of_schema(schema, path)
+    causes = expressions.of_schema(schema, path, root=root)
     for name, below in (schema.get("properties") or {}).items():
         causes += _rules(below, f"{path}.properties[{name}]")
     for key in ("items", "additionalProperties"):

@@ -1,6 +1,7 @@
 """Whether the CEL of definitions and admission policies can be compiled, in the words of the server as far as the interpreter has them.
 
-The interpreter has no types: a field that isn't there, or operands that don't fit, are only found when a rule meets an object.
+The interpreter has no types: but for fields that a schema doesn't have (`selections`), what doesn't fit is only found when a rule meets
+an object.
 """
 
 import re
@@ -8,9 +9,11 @@ from collections.abc import Collection
 
 from delegate.foundation.expressions.errors import InvalidExpressionError, UnknownExpressionError
 from delegate.foundation.expressions.programs import compile_expression
+from delegate.foundation.expressions.scanning import place_of
 from delegate.model.resources import JsonObject
 from delegate.simulator import statuses
 from delegate.simulator.statuses import Cause
+from delegate.simulator.validation import selections
 
 RULES = "x-kubernetes-validations"
 _OF_RULES = frozenset({"self", "oldSelf"})
@@ -25,16 +28,16 @@ _RULE_FIELDS = (
 )
 
 
-def of_schema(schema: JsonObject, path: str) -> list[Cause]:
-    """The rules of a schema (not of those below it)."""
+def of_schema(schema: JsonObject, path: str, *, root: bool = False) -> list[Cause]:
+    """The rules of a schema (not of those below it); `root` says that it is the whole object's."""
     causes: list[Cause] = []
     for index, rule in enumerate(schema.get(RULES) or ()):
         here = f"{path}.{RULES}[{index}]"
         shown = {name: rule.get(key, missing) for name, key, missing in _RULE_FIELDS}
-        text = _fault(rule.get("rule", ""), _OF_RULES)
+        text = _typed_fault(rule.get("rule", ""), schema, root=root)
         if text:
             causes.append(statuses.invalid_value(f"{here}.rule", shown, text))
-        text = _fault(rule.get("messageExpression", ""), _OF_RULES)
+        text = _typed_fault(rule.get("messageExpression", ""), schema, root=root)
         if text:
             causes.append(statuses.invalid_value(f"{here}.messageExpression", shown, f"messageExpression {text}"))
     return causes
@@ -53,6 +56,14 @@ def of_policy(body: JsonObject) -> list[Cause]:
     return causes
 
 
+def _typed_fault(expression: str, schema: JsonObject, *, root: bool) -> str:
+    text = _fault(expression, _OF_RULES)
+    if text or not expression.strip():
+        return text
+    found = [_error(expression, *place_of(expression, at), words) for at, words in selections.faults(expression, schema, root=root)]
+    return "compilation failed: " + "\n".join(found) if found else ""
+
+
 def _fault(expression: str, variables: Collection[str]) -> str:
     """What is wrong with an expression; empty for a good one, and for what isn't known here."""
     if not expression.strip():
@@ -68,16 +79,18 @@ def _fault(expression: str, variables: Collection[str]) -> str:
         return _shown(expression, error.row, error.column, f"Syntax error: {words}")
     for name in sorted(compiled.variables.difference(variables)):
         match = re.search(rf"(?<![\w.]){re.escape(name)}\b", expression)
-        at = match.start() if match else 0
-        row = expression.count("\n", 0, at) + 1
-        column = at - (expression.rfind("\n", 0, at) + 1) + 1
-        return _shown(expression, row, column, f"undeclared reference to '{name}' (in container '')")
+        place = place_of(expression, match.start() if match else 0)
+        return _shown(expression, *place, f"undeclared reference to '{name}' (in container '')")
     return ""
 
 
 def _shown(expression: str, row: int, column: int, words: str) -> str:
+    return f"compilation failed: {_error(expression, row, column, words)}"
+
+
+def _error(expression: str, row: int, column: int, words: str) -> str:
     line = expression.splitlines()[row - 1] if row <= len(expression.splitlines()) else ""
-    return f"compilation failed: ERROR: <input>:{row}:{column}: {words}\n | {line}\n | {'.' * (column - 1)}^"
+    return f"ERROR: <input>:{row}:{column}: {words}\n | {line}\n | {'.' * (column - 1)}^"
 
 
 TABLE = {("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): of_policy}

@@ -256,3 +256,79 @@ async def test_a_new_field_of_the_schema_is_kept(admin: Client, widgets: str, gr
             if answer.status in (200, 201) and answer.body["spec"].get("added") == "x":
                 break
             await asyncio.sleep(0.05)
+
+
+TYPED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer"},
+        "own-name": {"type": "string"},
+        "items": {"type": "array", "maxItems": 3, "items": {"type": "object", "properties": {"port": {"type": "integer"}}}},
+        "named": {
+            "type": "object",
+            "maxProperties": 3,
+            "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        },
+        "either": {"x-kubernetes-int-or-string": True},
+        "part": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"namespace": {"type": "string"}}},
+        "inside": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}},
+    },
+}
+
+
+def ruled(group: str, rule: str) -> dict[str, Any]:
+    spec = {**TYPED, "x-kubernetes-validations": [{"rule": rule, "message": "no"}]}
+    return definition(group, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
+
+
+@pytest.mark.parametrize(
+    ("rule", "column", "words"),
+    [
+        ("self.typo > 3", 5, "undefined field 'typo'"),
+        ("self.size > 1 && oldSelf.typo == 1", 25, "undefined field 'typo'"),
+        ("has(self.typo)", 4, "undefined field 'typo'"),
+        ("!has(self.part) || self.part.typo == 'x'", 29, "undefined field 'typo'"),
+        ("self.size.typo == 1", 10, "type 'int' does not support field selection"),
+        ("self.items[0].typo == 1", 14, "undefined field 'typo'"),
+        ("self.items.all(x, x.typo > 1)", 20, "undefined field 'typo'"),
+        ("self.items.filter(x, x.port > 1).all(y, y.typo > 1)", 42, "undefined field 'typo'"),
+        ("self.named.all(k, self.named[k].typo > 1)", 32, "undefined field 'typo'"),
+        ("self.named.some.typo == 1", 16, "undefined field 'typo'"),
+        ("self.inside.metadata.labels == 'x'", 21, "undefined field 'labels'"),
+        ("self.metadata.name == 'x'", 5, "undefined field 'metadata'"),
+    ],
+)
+async def test_a_rule_selects_only_fields_that_there_are(rule: str, column: int, words: str, admin: Client, group: str) -> None:
+    """Else the definition is refused, with the place."""
+    answer = await admin.post(DEFINITIONS, ruled(group, rule), dryRun="All")
+
+    assert (answer.status, len(answer.causes)) == (422, 1), answer.body
+    assert f"compilation failed: ERROR: <input>:1:{column}: {words}\n | {rule}\n | {'.' * (column - 1)}^" in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.own__dash__name == 'x' && self.part.__namespace__ == 'y'",
+        "self.items.all(x, x.port > 1) && self.items.map(x, x.port).exists(p, p > 2)",
+        "self.named.all(k, self.named[k].a > 1) && self.named.some.a == 1",
+        "self.either == 3 || self.either == 'x'",
+        "self.inside.metadata.name == 'x' && self.inside.kind == 'y' && has(self.inside.spec)",
+        "[1, 2].all(self, self > 0)",
+    ],
+)
+async def test_a_rule_selects_whatever_there_is(rule: str, admin: Client, group: str) -> None:
+    """By the names that expressions have for fields, through lists, maps and macros."""
+    answer = await admin.post(DEFINITIONS, ruled(group, rule), dryRun="All")
+
+    assert answer.status == 201, answer.body
+
+
+async def test_every_fault_of_a_rule_is_told(admin: Client, group: str) -> None:
+    """One below the other, each in its line."""
+    answer = await admin.post(DEFINITIONS, ruled(group, "self.a == 1\n && self.b == 2"), dryRun="All")
+
+    assert (
+        "ERROR: <input>:1:5: undefined field 'a'\n | self.a == 1\n | ....^\nERROR: <input>:2:9: undefined field 'b'"
+        in answer.body["message"]
+    )
