@@ -14,31 +14,8 @@ SCHEMA: dict[str, Any] = {
         "l": {"type": "array", "items": {"type": "object", "properties": {"d": {"type": "integer"}}}},
     },
 }
-PARTS = [
-    "self",
-    "oldSelf",
-    ".",
-    "a",
-    "b",
-    "l",
-    "d",
-    "typo",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    ",",
-    "x",
-    "all",
-    "filter",
-    "has",
-    "'q'",
-    "0",
-    "?",
-    "`",
-]
+WORDS = ["self", "oldSelf", "a", "b", "l", "d", "typo", "x", "all", "filter", "has", "'q'", "0"]
+PARTS = [*WORDS, *".()[]{},?`"]
 
 
 @settings(max_examples=150, deadline=None)
