@@ -23,6 +23,12 @@ def sync_document(application: str = "checkout", **more: Any) -> JsonObject:
     }
 
 
+def verify_document(application: str = "shop") -> JsonObject:
+    """A task that needs no cluster."""
+    check = {"name": "errors", "type": "http", "url": "https://shop.example/errors", "unit": "ratio", "threshold": "<= 1%"}
+    return {"kind": "verify", "application": application, "spec": {"verification": [check]}}
+
+
 class Operator:
     """Calls the API with an admin token; raises RefusedCallError for problems."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.manager.clocks import FakeClock
 from tests.manager.delegates import FakeDelegate, RefusedCallError
-from tests.manager.operators import Operator
+from tests.manager.operators import Operator, verify_document
 
 Start = Callable[..., Awaitable[FakeDelegate]]
 
@@ -95,7 +95,7 @@ async def test_a_destination_may_be_left_out_where_there_is_one_cluster(operator
 async def test_a_task_that_needs_no_cluster_goes_anywhere(operator: Operator, other: Start) -> None:
     """A verification by address has no destination."""
     bare = await other("bare", clusters={})
-    task_id = await operator.submit({"kind": "verify", "application": "shop", "spec": {"verification": []}})
+    task_id = await operator.submit(verify_document())
 
     assert [task.task_id for task in await bare.acquire()] == [task_id]
 

@@ -133,7 +133,7 @@ async def test_the_log_of_the_database_is_worked_off(tmp_path: Path) -> None:
     async with Manager(state_dir=tmp_path) as manager, aiohttp.ClientSession() as session:
         operator = Operator(session, manager.url, manager.admin_token)
         for number in range(20):
-            await operator.submit(application=f"app-{number}", environment="x" * 20_000)
+            await operator.submit(application=f"app-{number}", annotations={"delegate.gitops/note": "x" * 20_000})
         before = (tmp_path / "manager.db").stat().st_size
         await manager.sweep()
         assert (tmp_path / "manager.db").stat().st_size > before + 400_000

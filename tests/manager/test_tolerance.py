@@ -10,7 +10,7 @@ from delegate.manager.service import Manager
 from delegate.protocol import routes
 from delegate.protocol.enrolment import AttemptReport
 from tests.manager.delegates import Caller, FakeDelegate, RefusedCallError, make_result
-from tests.manager.operators import Operator
+from tests.manager.operators import Operator, verify_document
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def test_a_delegate_that_leaves_everything_out(manager: Manager, operator:
     enrolled = await post(delegate, routes.ENROL, {"requestId": "r1", "name": "old", "instance": "i-1"}, token)
     delegate.delegate_id, delegate.token = enrolled["delegateId"], enrolled["sessionToken"]
     session = await post(delegate, routes.SESSION, {"requestId": "r2", "delegateId": delegate.delegate_id, "incarnation": "p-1"})
-    await operator.submit({"kind": "verify", "application": "shop", "spec": {}})
+    await operator.submit(verify_document())
     acquired = await post(delegate, routes.ACQUIRE, {"requestId": "r3", "epoch": session["epoch"], "freeSlots": 1, "waitSeconds": 0})
     heartbeat = await post(delegate, routes.HEARTBEAT, {"requestId": "r4", "epoch": session["epoch"], "sequence": 1})
 
