@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from delegate.engine.clusters.transport import Answer, Call, Transport
 from delegate.engine.records import leases
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.releases import ReleaseStore
+from delegate.engine.tasks import carrying_out, deleting
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.inventory import InventoryState, application_applyset_id
 from delegate.model.releases import Release, ReleaseOutcome
@@ -27,13 +29,16 @@ _SHORT_LEASE = 2
 
 @pytest.fixture
 async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace, lease_seconds=_SHORT_LEASE)
+    made = syncer_for(server.kubeconfig, tmp_path, namespace)
     yield made
     await made.engine.close()
 
 
 class Death:
-    """The process is gone from the n-th write on, seen from the cluster: before it arrives, or after it was done."""
+    """The process is gone from the n-th write on, seen from the cluster: before it arrives, or after it was done.
+
+    Its Lease is short, so that the next attempt need not wait long; that one's own is as long as ever.
+    """
 
     def __init__(self, at_write: int, *, after_it_was_done: bool) -> None:
         self._left = at_write
@@ -63,7 +68,13 @@ class Death:
 
         with monkeypatch.context() as patched:
             patched.setattr(Transport, "send", send)
+            for module in (carrying_out, deleting):
+                patched.setattr(module, "hold_lease", _short_lived)
             yield
+
+
+def _short_lived(*arguments: Any, **options: Any) -> AbstractAsyncContextManager[leases.WriteLease]:
+    return leases.hold_lease(*arguments, **{**options, "seconds": _SHORT_LEASE})
 
 
 @pytest.mark.parametrize("after_it_was_done", [False, True], ids=["before", "after"])

@@ -94,6 +94,7 @@ async def test_a_job_is_made_anew_where_that_is_allowed(syncer: Syncer, cluster:
     assert await uid_of(cluster, syncer, JOBS, "migrate") != before
     assert actions(result) == {"Job/migrate": "configured"}
     assert "/spec/template/spec/containers/0/image" in [change.path for change in resource(seen, "Job", "migrate").changes]
+    assert not [change.path for change in resource(seen, "Job", "migrate").changes if "controller-uid" in change.path]
     assert any("is deleted and made anew" in notice for notice in seen.notices)
     assert (again.outcome, again.requests.writes) == (Outcome.SUCCEEDED, 0)
 

@@ -17,11 +17,11 @@ from delegate.model.applied import fields_hash, our_entry, with_pending_mark
 from delegate.model.autoscaling import is_scaled
 from delegate.model.changes import diff_bodies
 from delegate.model.contests import Contest, standing
-from delegate.model.fieldsets import resolve_conflict
+from delegate.model.fieldsets import resolve_conflict, resolve_pointer
 from delegate.model.ownership import Mode, Settled, leave_conflicts, settle, settle_new
 from delegate.model.plan import PlannedChange, plan_change, plan_kept
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
-from delegate.model.results import Action
+from delegate.model.results import Action, Change
 from delegate.model.sync_options import is_never_recreated, may_recreate
 from delegate.model.takeover import (
     CLIENT_SIDE_MANAGERS,
@@ -269,11 +269,18 @@ class _DryRun:
         anew = {**answer, "metadata": {**answer["metadata"], "name": sent.name, "generation": live["metadata"].get("generation")}}
         entry = our_entry(answer["metadata"]) or {}
         change = plan_change(sent, live, anew, fields_hash(entry), stage=self._stage, wanted=self._wanted)
-        change = msgspec.structs.replace(change, action=Action.CONFIGURED, writes=True, changes=diff_bodies(live, anew), recreates=True)
+        change = msgspec.structs.replace(
+            change, action=Action.CONFIGURED, writes=True, changes=_meant(diff_bodies(live, anew), sent.body), recreates=True
+        )
         change = self._runner.shown(change, live, anew)
         fields = ", ".join(dict.fromkeys(cause.field for cause in error.causes))
         how = "its pods and claims stay" if sent.group_kind == _STATEFUL_SET else "it is gone for a moment"
         return Finding(change, notes=(f"{sent.key} is deleted and made anew, for {fields} can't be changed in place; {how}",))
+
+
+def _meant(changes: tuple[Change, ...], body: JsonObject) -> tuple[Change, ...]:
+    """The changes that the manifest means: a server draws some values of a new object anew each time it is asked."""
+    return tuple(change for change in changes if change.after is msgspec.UNSET or resolve_pointer(change.path, body))
 
 
 def _throwaway(body: JsonObject, wanted: str) -> JsonObject:
