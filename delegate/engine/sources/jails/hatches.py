@@ -26,7 +26,7 @@ _RECEIVE, _SEND, _ADD = 0xC0502100, 0xC0182101, 0x40182103
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 """struct seccomp_notif: id, pid, flags, then the call: number, architecture, instruction pointer, arguments."""
 _STREAM_TYPES = 0xF
-_MOST_CONNECTIONS = 64
+_MOST_CONNECTIONS = 256
 
 
 @contextlib.asynccontextmanager
