@@ -6,6 +6,7 @@ somebody else has made, which is only waited for. The reading's timeout is the t
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 
 import yaml
@@ -23,6 +24,8 @@ _UNSTARTABLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImag
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 2.0
 _DELETE_SECONDS = 1.0
 _KEPT_SECONDS = 600
+_GRACE_SECONDS = 30
+"""Later than we give up: a Job that was ended for its time would look like one that failed."""
 _LONGEST_NAME = 50
 _LONGEST_MANIFEST = 256 * 1024
 
@@ -123,7 +126,7 @@ def _prepared(manifest: JsonObject, namespace: str, timeout: float) -> JsonObjec
     stem = str(metadata.pop("name", "") or metadata.pop("generateName", "") or "verification").rstrip("-")[:_LONGEST_NAME]
     metadata |= {"namespace": namespace, "generateName": f"{stem}-"}
     metadata["labels"] = {**(metadata.get("labels") or {}), _LABEL: "true"}
-    limits = {"activeDeadlineSeconds": max(1, round(timeout)), "ttlSecondsAfterFinished": _KEPT_SECONDS}
+    limits = {"activeDeadlineSeconds": math.ceil(timeout) + _GRACE_SECONDS, "ttlSecondsAfterFinished": _KEPT_SECONDS}
     return {**manifest, "metadata": metadata, "spec": {**limits, **manifest["spec"]}}
 
 
