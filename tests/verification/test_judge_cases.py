@@ -41,12 +41,15 @@ class TestSparseErrors:
 
     def test_exposure_enters(self) -> None:
         """Where the old version has nine times the requests, fewer errors are enough, earlier."""
-        uneven = batches(old_requests=[900] * 15)
-        found = [self.judge(uneven[:minute], is_over=False) for minute in range(1, 16)]
+        found = {
+            exposure: [self.judge(batches(old_requests=[exposure] * 15)[:minute], is_over=False) for minute in range(1, 16)]
+            for exposure in (100, 900)
+        }
 
-        convicted = next(minute for minute, each in enumerate(found, start=1) if each is not None)
-        assert convicted == 5
-        assert found[convicted - 1].verdict is Verdict.FAIL  # type: ignore[union-attr]
+        decided = {exposure: next(each for each in rows if each is not None) for exposure, rows in found.items()}
+        minutes = {exposure: rows.index(decided[exposure]) + 1 for exposure, rows in found.items()}
+        assert minutes == {100: 14, 900: 8}
+        assert {each.verdict for each in decided.values()} == {Verdict.FAIL}
 
     def test_the_same_errors_on_both_sides(self) -> None:
         """They pass."""

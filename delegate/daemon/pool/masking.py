@@ -13,6 +13,7 @@ _CONTENTS = frozenset({"changes"})
 _NAMES = frozenset(
     {"task", "attempt", "kind", "application", "outcome", "sync", "health", "status", "action", "phase", "code", "category"}
     | {"group", "namespace", "name", "object", "file", "origin", "revision", "planHash", "path"}
+    | {"verdict", "last", "type", "unit", "noData", "partial", "reduce", "direction"}
 )
 
 
