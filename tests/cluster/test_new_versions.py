@@ -1,0 +1,58 @@
+"""Since when the new version of a workload is there, as its cluster shows it: evidence from before is not of it."""
+
+import asyncio
+import re
+import time
+
+import pytest
+
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
+from delegate.engine.tasks.new_versions import await_new_version
+from delegate.model.resources import ResourceType
+from delegate.model.verification.checks import Workload
+from tests.cluster.servers import DEPLOYMENTS
+from tests.cluster.syncing import deployment
+
+PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
+WEB = Workload("Deployment", "web")
+
+
+def deadline(seconds: float) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+async def test_the_new_pods_and_since_when_they_are_ready(cluster: Cluster, namespace: str) -> None:
+    """After a second release: its pods alone, and not before the last of them was ready."""
+    body = deployment(image="nginx:1.0", replicas=2)
+    body["metadata"]["namespace"] = namespace
+    await cluster.client.apply(DEPLOYMENTS, body)
+    first = await await_new_version(cluster.client, WEB, namespace, deadline(40))
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2.0"
+    await cluster.client.apply(DEPLOYMENTS, body)
+
+    second = await await_new_version(cluster.client, WEB, namespace, deadline(40))
+
+    assert first.revision != second.revision
+    assert first.ready_since <= second.ready_since <= time.time()
+    names = [each["metadata"]["name"] for each in (await cluster.client.list(PODS, namespace)).items]
+    ours = [name for name in names if re.fullmatch(second.pods, name)]
+    assert len(ours) == 2
+    assert all(second.revision in name for name in ours)
+
+
+async def test_a_version_that_is_never_ready(cluster: Cluster, namespace: str) -> None:
+    """Is not verified by anybody's metrics: the wait ends with the task, in words."""
+    body = deployment(image="nginx:1.0", replicas=1)
+    body["metadata"]["namespace"] = namespace
+    body["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "none-such"}
+    await cluster.client.apply(DEPLOYMENTS, body)
+
+    with pytest.raises(HealthTimeoutError, match="was never ready: 0 of 1 pods"):
+        await await_new_version(cluster.client, WEB, namespace, deadline(2.5))
+
+
+async def test_a_kind_without_pods(cluster: Cluster, namespace: str) -> None:
+    """Is refused, with those that there are."""
+    with pytest.raises(UnsupportedTaskError, match="a Service has no pods"):
+        await await_new_version(cluster.client, Workload("Service", "web"), namespace, deadline(5))
