@@ -102,13 +102,18 @@ def _identify(raw: bytes, reason: str) -> UndecodableTask:
     return UndecodableTask(identity.attempt_id, identity.task_id, identity.fence, reason, raw)
 
 
+def canonical(result: JsonObject) -> bytes:
+    """The result with sorted keys and no spaces: what a digest is over."""
+    return msgspec.json.encode(result, order="sorted")
+
+
 def result_digest(result: JsonObject) -> str:
-    """SHA-256 over the result with sorted keys and no spaces, as lower-case hex."""
-    return hashlib.sha256(msgspec.json.encode(result, order="sorted")).hexdigest()
+    """SHA-256 over the canonical bytes, as lower-case hex."""
+    return hashlib.sha256(canonical(result)).hexdigest()
 
 
 def canonical_pieces(result: JsonObject) -> Iterator[bytes]:
-    """The bytes that `result_digest` is over, piece by piece: never more than one element of one list at a time."""
+    """The bytes of `canonical`, piece by piece: never more than one element of one list at a time."""
     yield b"{"
     for number, key in enumerate(sorted(result)):
         yield (b"," if number else b"") + msgspec.json.encode(key) + b":"
