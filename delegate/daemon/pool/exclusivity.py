@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 
@@ -21,18 +19,17 @@ class Exclusivity:
     def is_held(self, key: ApplicationKey) -> bool:
         return key in self._lines
 
-    @asynccontextmanager
-    async def holding(self, key: ApplicationKey) -> AsyncIterator[None]:
-        """Waits for its turn; the caller bounds the wait."""
-        line = self._lines.get(key)
-        if line is None:
-            self._lines[key] = deque()
-        else:
-            await self._wait_in(line, key)
-        try:
-            yield
-        finally:
-            self._pass_on(key)
+    def take(self, key: ApplicationKey) -> bool:
+        """Whether nobody held it: then it is the caller's, who says `pass_on` in the end."""
+        if key in self._lines:
+            return False
+        self._lines[key] = deque()
+        return True
+
+    async def wait_for(self, key: ApplicationKey) -> None:
+        """Waits for its turn, and has it then as by `take`; the caller bounds the wait."""
+        if not self.take(key):
+            await self._wait_in(self._lines[key], key)
 
     async def _wait_in(self, line: "deque[asyncio.Future[None]]", key: ApplicationKey) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -41,10 +38,11 @@ class Exclusivity:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._pass_on(key)
+                self.pass_on(key)
             raise
 
-    def _pass_on(self, key: ApplicationKey) -> None:
+    def pass_on(self, key: ApplicationKey) -> None:
+        """It is the next one's, or nobody's."""
         line = self._lines[key]
         while line:
             turn = line.popleft()

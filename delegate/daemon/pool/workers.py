@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from delegate.daemon.pool.attempts import Attempt, Phase, Roster
-from delegate.daemon.pool.exclusivity import Exclusivity
+from delegate.daemon.pool.exclusivity import ApplicationKey, Exclusivity
 from delegate.daemon.pool.leases import LeaseKeeper
 from delegate.daemon.pool.masking import mask_result, mask_step
 from delegate.daemon.pool.slots import Reservation, Slots
@@ -155,11 +155,9 @@ class WorkerPool:
     # An attempt's way.
 
     async def _work(self, attempt: Attempt) -> None:
+        key = attempt.key
         structlog.contextvars.bind_contextvars(
-            task=attempt.leased.task_id,
-            attempt=attempt.id,
-            application=attempt.task.application,
-            cluster=attempt.key.cluster,
+            task=attempt.leased.task_id, attempt=attempt.id, application=key.application, cluster=key.cluster
         )
         attempt.began = True
         try:
@@ -193,19 +191,29 @@ class WorkerPool:
 
     async def _take_turn(self, attempt: Attempt) -> None:
         """Runs it when no other attempt here holds its application."""
+        key = attempt.key
+        if not self._exclusivity.take(key) and not await self._wait_for_turn(attempt, key):
+            return
         try:
-            async with asyncio.timeout(self._rules.turn_wait) as limit, self._exclusivity.holding(attempt.key):
-                limit.reschedule(None)
-                await self._run(attempt)
+            await self._run(attempt)
+        finally:
+            self._exclusivity.pass_on(key)
+
+    async def _wait_for_turn(self, attempt: Attempt, key: ApplicationKey) -> bool:
+        """Whether it came; otherwise the attempt is released."""
+        try:
+            async with asyncio.timeout(self._rules.turn_wait):
+                await self._exclusivity.wait_for(key)
         except TimeoutError:
-            if attempt.phase is not Phase.WAITING:
-                raise
             self._release(attempt, ReleaseReason.BUSY, "another task of this application runs here")
+            return False
         except asyncio.CancelledError:
-            if attempt.phase is not Phase.WAITING or not attempt.killed:
+            if not attempt.killed:
                 raise
-            _not_cancelled_any_more()
+            _not_cancelled_any_more(attempt)
             self._release_stopped(attempt)
+            return False
+        return True
 
     def _release_stopped(self, attempt: Attempt) -> None:
         self._release(attempt, ReleaseReason.DRAINING if self._draining else ReleaseReason.INTERRUPTED, attempt.stop.reason)
@@ -221,7 +229,7 @@ class WorkerPool:
         log.debug("task.started", kind=attempt.task.kind.value, number=attempt.leased.attempt_number, fence=attempt.leased.fence)
         attempt.timers.append(loop.call_at(attempt.deadline, self._run_out_of_time, attempt))
         result = mask_result(await self._execute_guarded(attempt))
-        _not_cancelled_any_more()
+        _not_cancelled_any_more(attempt)
         attempt.cancel_timers()
         attempt.phase = Phase.FINISHED
         seconds = loop.time() - attempt.started_at
@@ -339,12 +347,11 @@ class WorkerPool:
                 each.cancel()
 
 
-def _not_cancelled_any_more() -> None:
+def _not_cancelled_any_more(attempt: Attempt) -> None:
     """A cancellation by the pool has done its work, whether the task heeded it or not: what follows may wait again."""
-    task = asyncio.current_task()
-    assert task is not None
-    while task.cancelling():
-        task.uncancel()
+    worker = attempt.worker
+    while worker is not None and worker.cancelling():
+        worker.uncancel()
 
 
 def _fault(attempt: Attempt, error: DelegateError) -> TaskResult:
