@@ -60,6 +60,8 @@ class TrustGate:
 
     def guard(self, execute: Execute) -> Execute:
         """The same work behind the gate."""
+        if self._path is None:
+            return execute
 
         async def run(task: Task, context: AttemptContext) -> TaskResult:
             try:

@@ -1,5 +1,6 @@
 """Durations and sizes as people write them: `250ms`, `30s`, `5m`, `24h`; `512Ki`, `64Mi`, `2Gi`."""
 
+import functools
 import re
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -8,6 +9,7 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|k|K|M|G|)B?", re.ASCII)
 
 
+@functools.lru_cache(maxsize=256)
 def parse_duration(text: str) -> float:
     """Seconds; parts may be joined (`1h30m`). Raises ValueError that says what a duration looks like."""
     rest, seconds = text.strip(), 0.0

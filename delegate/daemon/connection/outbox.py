@@ -214,7 +214,7 @@ class Outbox:
             self._results[item.attempt_id] = owed
         self._bytes += owed.all_bytes
         self._enqueue(_Write(line, item.attempt_id, owed, durable))
-        await asyncio.shield(durable)
+        await durable  # nobody else's: whoever stops waiting for it stops nothing
 
     async def keep_large(self, pieces: Callable[[], Iterable[bytes]]) -> BlobReference:
         """Keeps the whole of a large result, and returns when it is on disk; waits as long as the disk refuses. `keep` the short form
