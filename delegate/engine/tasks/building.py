@@ -26,6 +26,7 @@ from delegate.engine.tasks.rolling_back import RollbackRun
 from delegate.engine.tasks.sync import SyncRun
 from delegate.engine.tasks.updating import GitUpdateRun
 from delegate.engine.tasks.verifying import VerifyRun
+from delegate.engine.traffic.catalogue import add_routers
 from delegate.engine.verification.providers.registry import Providers, load_providers
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
@@ -94,6 +95,7 @@ def build_engine(
 
     Raises RuleFileError, PolicyFileError, HealthRuleError or ProviderConfigurationError where a file can't be meant.
     """
+    add_routers()
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     rendering = rendering or RenderSettings()
     book = AccessBook(rendering.repositories_dir, read_secrets=_secrets_of(registry, rendering.repositories_namespace))
