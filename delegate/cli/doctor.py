@@ -63,8 +63,8 @@ def doctor(
     with logs.configure(examined.settings.logging):
 
         async def work() -> "list[Finding]":
-            wanted = await _needs(examined, manifests, namespaces[0] if namespaces else "default")
-            wishes = Wishes(idle_seconds=min(idle_seconds, 55.0), wanted=wanted, namespaces=namespaces)
+            wanted, repositories = await _needs(examined, manifests, namespaces[0] if namespaces else "default")
+            wishes = Wishes(idle_seconds=min(idle_seconds, 55.0), wanted=wanted, namespaces=namespaces, repositories=sorted(repositories))
             return await examine_delegate(examined, environment, wishes)
 
         findings = run_async(work())
@@ -99,15 +99,18 @@ def _print_findings(findings: "Sequence[Finding]") -> None:
     click.echo(f"{failed} failed, {warned} warnings, {len(findings)} findings")
 
 
-async def _needs(examined: Examined[DelegateSettings], manifests: Sequence[str], namespace: str) -> "list[Need]":
-    """What the manifests of these paths need; rendering them is as in `delegate render`."""
+async def _needs(examined: Examined[DelegateSettings], manifests: Sequence[str], namespace: str) -> "tuple[list[Need], set[str]]":
+    """What the manifests of these paths need, and the repositories that Applications among them name; rendering them is as in
+    `delegate render`."""
+    repositories: set[str] = set()
     if not manifests:
-        return []
+        return [], repositories
     from delegate.cli.locations import source_of  # noqa: PLC0415
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415
     from delegate.engine.sources.settings import RenderSettings  # noqa: PLC0415
     from delegate.foundation.settings.directories import cache_directory  # noqa: PLC0415
     from delegate.operations.doctor.permissions import Need  # noqa: PLC0415
+    from delegate.operations.doctor.sources import repositories_of  # noqa: PLC0415
 
     needs: list[Need] = []
     sources = Sources(
@@ -120,6 +123,7 @@ async def _needs(examined: Examined[DelegateSettings], manifests: Sequence[str],
         for path in manifests:
             source = source_of(path, revision="", path="")
             rendered = await sources.render(source, await sources.resolve(source, timeout=_RENDER_SECONDS), timeout=_RENDER_SECONDS)
+            repositories |= repositories_of(rendered.manifests)
             needs += {
                 Need(path, manifest.namespace or namespace, manifest.group_kind.group, manifest.group_kind.kind)
                 for manifest in rendered.manifests
@@ -127,4 +131,4 @@ async def _needs(examined: Examined[DelegateSettings], manifests: Sequence[str],
             needs += [Need(path, namespace, "", "ConfigMap"), Need(path, namespace, "coordination.k8s.io", "Lease")]
     finally:
         sources.close()
-    return needs
+    return needs, repositories

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import socket
 import stat
 import tarfile
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +16,7 @@ import pytest
 import trustme
 from aiohttp import web
 
+from delegate.operations.doctor.sources import address_of
 from tests.cli.clusters import LIMITED, Bench
 from tests.cli.programs import Ended, run
 from tests.daemon.harness import TestEngine, running_daemon, running_manager, settings_for
@@ -286,3 +289,42 @@ async def test_files_of_another_user_are_named_with_owner_and_group(tmp_path: Pa
     assert f"belongs to {os.geteuid()}:" in state["what"]
     with contextlib.suppress(OSError):
         (tmp_path / "state").chmod(0o700)
+
+
+async def test_hosts_of_repositories_are_looked_at(tmp_path: Path) -> None:
+    """Those that Applications name: one that nobody resolves fails with its name; neither user, password nor path of a URL is told."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        sources = [{"repoURL": f"ssh://git:hidden@127.0.0.1:{port}/secret-path.git"}, {"repoURL": "https://git.nowhere.invalid/a.git"}]
+        application = {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": "shop"},
+            "spec": {"project": "default", "destination": {"name": "in-cluster"}, "sources": sources},
+        }
+        (tmp_path / "app.yaml").write_text(json.dumps(application))
+
+        ended = await examine(tmp_path, "--idle=0s", "--manifests", str(tmp_path / "app.yaml"))
+
+    assert any("connects to 127.0.0.1" in each["what"] for each in find(ended, "source 127.0.0.1", "ok"))
+    (unknown,) = find(ended, "source git.nowhere.invalid", "failed")
+    assert "can't be resolved" in unknown["what"]
+    assert "hidden" not in ended.stdout
+    assert "secret-path" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("git@git.example:team/config.git", "ssh://git.example:22"),
+        ("https://user:word@git.example/a/b", "https://git.example:443"),
+        ("oci://registry.example/charts/shop", "https://registry.example:443"),
+        ("http://[2001:db8::1]:8080/a", "http://[2001:db8::1]:8080"),
+        ("/srv/git/config", None),
+        ("file:///srv/git/config", None),
+        ("https://git.example:port/a", None),
+    ],
+)
+def test_of_a_repository_the_address_alone_is_taken(repository: str, address: str | None) -> None:
+    """Without user, password and path."""
+    assert address_of(repository) == address

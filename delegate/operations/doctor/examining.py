@@ -19,21 +19,24 @@ from delegate.operations.doctor.findings import Area, Finding, Status
 from delegate.operations.doctor.link import Link, check_answer, check_idle, check_token, follow
 from delegate.operations.doctor.machine import check_directories, check_limits, check_programs, check_user
 from delegate.operations.doctor.permissions import Need, check_clusters
+from delegate.operations.doctor.sources import check_sources
 from delegate.operations.doctor.storing import check_bucket
 from delegate.operations.doctor.ways import examine_roots, examine_way
 
 Checking = Callable[[], Awaitable[list[Finding]]]
-_CLUSTER_SECONDS, _BUCKET_SECONDS = 60.0, 45.0
+_CLUSTER_SECONDS, _BUCKET_SECONDS, _SOURCE_SECONDS = 60.0, 45.0, 30.0
 _QUICK = Retrying(max_attempts=2, base_seconds=0.2, max_seconds=1.0, max_duration_seconds=10.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What a person asked for: how long a quiet call is tried, what is to be synced, and in which namespaces records are."""
+    """What a person asked for: how long a quiet call is tried, what is to be synced and where it comes from, and in which namespaces
+    records are."""
 
     idle_seconds: float = 10.0
     wanted: Sequence[Need] = ()
     namespaces: Sequence[str] = ()
+    repositories: Sequence[str] = ()
 
 
 async def examine_delegate(
@@ -60,6 +63,8 @@ def _checks(examined: Examined[DelegateSettings], environment: Mapping[str, str]
         checks += _link_checks(settings, wishes)
     else:
         checks.append(Check("manager", Area.NETWORK, _no_manager))
+    if wishes.repositories and "network" not in examined.broken:
+        checks.append(Check("sources", Area.NETWORK, lambda: check_sources(settings, wishes.repositories), "", _SOURCE_SECONDS))
     checks += [
         Check("certificate", Area.IDENTITY, lambda: _check_certificate(settings)),
         Check("bucket", Area.STORAGE, lambda: check_bucket(settings), settings.dead_letters.bucket or "", _BUCKET_SECONDS),
