@@ -181,7 +181,7 @@ def test_logs_keep_both_streams_in_order(run: Run) -> None:
 
 @pytest.mark.parametrize("what", ["short lines", "one line"])
 def test_a_flood_of_output_costs_bounded_memory(what: str, tmp_path: Path) -> None:
-    """300 MB of lines and one line of 100 MB: the process stays small, the child never waits for ever, the end is there."""
+    """Agent case 16: 300 MB of lines and one line of 100 MB: the process stays small, the child never waits for ever, the end is there."""
     floods = {"short lines": "yes 'a line of some length' | head -c 300000000", "one line": "yes | tr -d '\\n' | head -c 100000000"}
     program = textwrap.dedent(
         f"""

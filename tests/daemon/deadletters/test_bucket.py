@@ -292,7 +292,7 @@ def only_for(key: str, fault: Fault) -> Fault:
 async def test_renewed_credentials_are_picked_up(
     s3: FaultyS3, address: BucketAddress, aws: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """Without a restart, within the call that the old ones failed, and once for all that failed at the same time."""
+    """Case 23: without a restart, within the call that the old ones failed, and once for all that failed at the same time."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     credentials_file(aws, "AKIDOLD")
@@ -344,7 +344,7 @@ async def test_a_profile_that_is_not_there_is_named(
 
 @moto_only
 async def test_a_web_identity_is_exchanged(s3: FaultyS3, address: BucketAddress, aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a pod whose service account has a role; the token is read again for each exchange."""
+    """Case 23: as in a pod whose service account has a role; the token is read again for each exchange."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     (aws / "token").write_text("first-token")
@@ -454,7 +454,7 @@ async def test_a_clock_that_can_not_be_corrected_is_told(s3: FaultyS3, address: 
 
 
 async def test_one_client_serves_all_calls(s3: FaultyS3, address: BucketAddress) -> None:
-    """Closed in the end; a later call makes another."""
+    """Case 23: closed in the end; a later call makes another."""
     bucket = Bucket(address)
     await asyncio.gather(*(put(bucket, f"{number}.json") for number in range(10)))
     connection = bucket._connection

@@ -48,7 +48,7 @@ def foreign_s3(aws: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 async def test_five_hundred_letters_leave_nothing_behind(foreign_s3: str, tmp_path: Path) -> None:
-    """After a warm-up of a hundred, the next five hundred of 20 KiB each cost no lasting memory."""
+    """Case 23: after a warm-up of a hundred, the next five hundred of 20 KiB each cost no lasting memory."""
     async with aiohttp.ClientSession() as session, session.put(f"{foreign_s3}/dlq") as answer:
         assert answer.status == 200
     endings: list[str] = []
