@@ -256,8 +256,23 @@ def _faults_of_checks(task: Task) -> Iterable[TaskDocumentError]:
     except TaskDocumentError as error:
         yield error
         return
-    for field, words, hint in faults_of_verification(spec):
+    faults = [*faults_of_verification(spec)] or [*_faults_of_time(task, spec)]
+    for field, words, hint in faults:
         yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
+
+
+def _faults_of_time(task: Task, spec: VerifySpec) -> Iterable[tuple[str, str, str]]:
+    """Evidence that would have to last longer than the task may: it would always end without enough of it."""
+    if spec.window is not None:
+        return
+    try:
+        longest = min(task.timeout_seconds, parse_duration(spec.deadline or task.timeout))
+    except ValueError:
+        return  # a fault of its own
+    for number, check in enumerate(spec.verification):
+        if check.for_seconds + parse_duration(check.initial_delay) >= longest:
+            words = f"{check.duration} of evidence, after {check.initial_delay}, never fit into the {longest:g} s that the whole may take"
+            yield f"verification[{number}].for", words, "give the task a longer timeout"
 
 
 def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:

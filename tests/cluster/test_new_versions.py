@@ -43,9 +43,8 @@ async def test_the_new_pods_and_since_when_they_are_ready(cluster: Cluster, name
 
 async def test_a_version_that_is_never_ready(cluster: Cluster, namespace: str) -> None:
     """Is not verified by anybody's metrics: the wait ends with the task, in words."""
-    body = deployment(image="nginx:1.0", replicas=1)
+    body = deployment(image="nginx:broken", replicas=1)
     body["metadata"]["namespace"] = namespace
-    body["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "none-such"}
     await cluster.client.apply(DEPLOYMENTS, body)
 
     with pytest.raises(HealthTimeoutError, match="was never ready: 0 of 1 pods"):

@@ -123,6 +123,7 @@ def test_two_checks_of_one_name() -> None:
         ({"variables": {"rev": "7"}}, "variables.rev"),
         ({"variables": {"REV": '7"} or vector(0) #'}}, "variables.REV"),
         ({"deadline": "5"}, "deadline"),
+        ({"deadline": "5m"}, "verification[0].for"),
         ({"window": {"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T09:00:00Z"}}, "window.to"),
     ],
 )
