@@ -35,7 +35,12 @@ def judge_samples(
     if len(numbers) < len(ours):
         notes = (*notes, f"{len(ours) - len(numbers)} of {len(ours)} series had no value (NaN)")
     blank = Reading(
-        Verdict.NO_DATA, samples=_bounded(ours), left_out=max(0, len(ours) - MOST_SAMPLES), requests=written_number(requests), notes=notes
+        Verdict.NO_DATA,
+        samples=_bounded(ours),
+        left_out=max(0, len(ours) - MOST_SAMPLES),
+        requests=written_number(requests),
+        notes=notes,
+        at_least=lower_bound,
     )
     if len(ours) > 1 and check.reduce is None:
         names = ", ".join(_origin(sample) for sample in ours[:3])
@@ -107,10 +112,9 @@ def judge_again(check: Check, reading: Reading) -> Reading:
         return reading
     if reading.value is None and reading.verdict is Verdict.ERROR and not (len(reading.samples) > 1 and reading.final):
         return reading
-    lower_bound = reading.reason.startswith("at least ")
     if reading.left_out:
-        return _judge_value(check, reading, lower_bound)
-    again = judge_samples(check, reading.samples, requests=read_number(reading.requests), lower_bound=lower_bound)
+        return _judge_value(check, reading, reading.at_least)
+    again = judge_samples(check, reading.samples, requests=read_number(reading.requests), lower_bound=reading.at_least)
     kept = ("at", "start", "end", "notes", "digest", "seconds", "retry_after")
     return msgspec.structs.replace(again, **{name: getattr(reading, name) for name in kept})
 
