@@ -36,7 +36,8 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One look. `value` is what was judged, in the rule's unit; `final` errors will not go away by asking again.
 
-    `at_least`: the source only knew a lower bound. `samples` are bounded; `left_out` counts the others. `requests` is how much there was to measure, where that was asked.
+    `at_least`: the source only knew a lower bound. `samples` are bounded; `left_out` counts the others. `requests` is how much there
+    was to measure, where that was asked.
     """
 
     verdict: Verdict
