@@ -38,6 +38,7 @@ class Engine:
     """Runs tasks of every kind that it knows. One for a process; close it in the end."""
 
     def __init__(self, parts: Parts) -> None:
+        add_routers()
         self._parts = parts
         self._executor = Executor(
             {
@@ -95,7 +96,6 @@ def build_engine(
 
     Raises RuleFileError, PolicyFileError, HealthRuleError or ProviderConfigurationError where a file can't be meant.
     """
-    add_routers()
     registry = ClusterRegistry(clusters, on_request=on_request, proxy_for=proxy_for, environment=environment)
     rendering = rendering or RenderSettings()
     book = AccessBook(rendering.repositories_dir, read_secrets=_secrets_of(registry, rendering.repositories_namespace))

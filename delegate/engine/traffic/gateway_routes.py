@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from delegate.model.resources import JsonObject
 
+_ANY_PATH = {"path": {"type": "PathPrefix", "value": "/"}}  # what a server fills in where a rule names no requests
 _FAULTS = {"ResolvedRefs": "does not resolve its backends"}
 
 
@@ -33,7 +34,7 @@ class HttpRouteShape:
 
     def header_rule(self, rule: JsonObject, headers: Mapping[str, str]) -> JsonObject:
         wanted = [{"type": "Exact", "name": name, "value": value} for name, value in sorted(headers.items())]
-        matches = [{**match, "headers": [*(match.get("headers") or ()), *wanted]} for match in rule.get("matches") or [{}]]
+        matches = [{**match, "headers": [*(match.get("headers") or ()), *wanted]} for match in rule.get("matches") or [_ANY_PATH]]
         # A rule's name is its own (and unique); retries and time-outs hold for both.
         return {**{field: value for field, value in rule.items() if field != "name"}, "matches": matches}
 

@@ -9,7 +9,16 @@ from delegate.engine.traffic.errors import ForeignRouteError, RouteNotFoundError
 from delegate.engine.traffic.marks import Mark, mark_of, marked
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.services import CanaryService, chosen_service
-from delegate.engine.traffic.splitting import FirstRule, Shape, first_rules, names_canary, weight_of, with_weight, without_canary
+from delegate.engine.traffic.splitting import (
+    FirstRule,
+    Shape,
+    first_rules,
+    names_canary,
+    weight_of,
+    weights_in,
+    with_weight,
+    without_canary,
+)
 from delegate.engine.traffic.writing import Pauses, Writer, type_of
 from delegate.model.resources import GroupKind, JsonObject
 
@@ -137,8 +146,10 @@ class SplitRouter(ABC):
     def _refuse_foreign(self, live: JsonObject, shape: Shape, first: _Snapshot, place: str) -> None:
         """Weights are ours where they are those of our mark, or as before the first one."""
         mark = mark_of(live, self._place.workload)
-        back = without_canary(live, shape, first.rules)
-        if live == back or (mark is not None and live == with_weight(live, shape, first.rules, mark.weight, self._headers)):
+        stands = weights_in(live, shape)
+        if stands == weights_in(without_canary(live, shape, first.rules), shape):
+            return
+        if mark is not None and stands == weights_in(with_weight(live, shape, first.rules, mark.weight, {}), shape):
             return
         said = f"{mark.weight:g}% was written" if mark is not None else "none was written by this canary"
         raise ForeignRouteError(

@@ -119,6 +119,13 @@ def weight_of(body: JsonObject, shape: Shape) -> float:
     return max(found)
 
 
+def weights_in(body: JsonObject, shape: Shape) -> list[list[tuple[bool, int]]]:
+    """By rule that leads to the stable Service: whether a target is the new version's, and its weight. Whatever else a server fills in."""
+    ours = [[target for target in _targets(rule, shape) if _is_ours(target, shape)] for rule in _rules(body, shape)]
+    told = [[(shape.is_canary(target), _weight(target, shape)) for target in targets] for targets in ours]
+    return [rule for rule in told if any(not new for new, _ in rule)]
+
+
 def _is_ours(target: JsonObject, shape: Shape) -> bool:
     return shape.is_stable(target) or shape.is_canary(target)
 
