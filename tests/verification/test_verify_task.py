@@ -130,10 +130,8 @@ async def test_an_unknown_provider_is_refused(engine: Engine) -> None:
     assert result.error.code == "input.provider"
 
 
-async def test_a_stop_is_no_success(engine: Engine, prometheus: str) -> None:
-    """Whatever was seen until then; the evidence is kept."""
+async def stopped_after_a_reading(engine: Engine, body: dict[str, Any]) -> TaskResult:
     stop, seen = StopSignal(), asyncio.Event()
-    task = read_task(document(prometheus, RATIO.format(release="good"), deadline="", lasts="10m"))
     context = AttemptContext(
         task_id="t",
         attempt_id="a",
@@ -141,16 +139,35 @@ async def test_a_stop_is_no_success(engine: Engine, prometheus: str) -> None:
         stop=stop,
         report=lambda event, _: seen.set() if event == "check.read" else None,
     )
-    running = asyncio.create_task(engine.run(task, context))
+    running = asyncio.create_task(engine.run(read_task(body), context))
     async with asyncio.timeout(20):
         await seen.wait()
     stop.request(StopVerdict.CANCEL, "enough")
+    return await running
 
-    result = await running
+
+async def test_a_stop_is_no_success(engine: Engine, prometheus: str) -> None:
+    """Whatever was seen until then; the evidence is kept."""
+    result = await stopped_after_a_reading(engine, document(prometheus, RATIO.format(release="good"), deadline="", lasts="29s"))
+
     assert result.outcome is Outcome.CANCELLED
     assert "stopped with" in result.message
     assert record_of(result).checks[0].tally.passes >= 1
     assert record_of(result).verdict is Verdict.NO_DATA
+
+
+async def test_a_stop_of_what_lasts_until_then_is_judged(engine: Engine, prometheus: str) -> None:
+    """Without one good reading it has failed; with good ones alone it is cancelled, and not verified."""
+    bad, good = [
+        await stopped_after_a_reading(
+            engine, document(prometheus, RATIO.format(release=release), deadline="", failsAllowed=100, lasts="until-stopped")
+        )
+        for release in ("bad", "good")
+    ]
+
+    assert (bad.outcome, bad.error.code if bad.error else "") == (Outcome.FAILED, "dependency.check_failed")
+    assert "stopped with 0 passes" in bad.message
+    assert (good.outcome, good.error) == (Outcome.CANCELLED, None)
 
 
 async def test_the_tasks_own_deadline_comes_with_the_evidence(engine: Engine, prometheus: str) -> None:
