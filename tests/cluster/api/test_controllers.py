@@ -98,7 +98,9 @@ async def test_a_paused_rollout_waits(admin: Client, place: str) -> None:
     await admin.apply(path, deployment("d", replicas=1))
     await admin.until(path, available(1))
     await admin.apply(path, deployment("d", image="nginx:2.0", replicas=1, paused=True))
-    paused = await admin.until(path, lambda body: conditions(body).get("Progressing") == ("Unknown", "DeploymentPaused"))
+    await admin.until(path, lambda body: conditions(body).get("Progressing") == ("Unknown", "DeploymentPaused"))
+    # The condition is written before the rest of the status is.
+    paused = await admin.until(path, lambda body: body["status"]["observedGeneration"] == body["metadata"]["generation"])
     assert paused["status"].get("updatedReplicas", 0) == 0
     assert len(await sets_of(admin, place)) == 1
     await admin.apply(path, deployment("d", image="nginx:2.0", replicas=1))
