@@ -11,7 +11,7 @@ import structlog
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.rule_files import RuleFile, fingerprint_of
 from delegate.model.policies.judging import denial_of, judge
-from delegate.model.policies.rules import PolicyFileError, PolicySet, read_policies
+from delegate.model.policies.rules import PolicyFileError, PolicySet, ShippedRule, fits, read_policies
 from delegate.model.policies.violations import Locate, PolicyAction, Setting, Subject, Violation
 
 log = structlog.get_logger(__name__)
@@ -41,6 +41,13 @@ class Gate:
     def reads_old_objects(self) -> bool:
         """Whether some rule asks for the objects as they are in the cluster."""
         return self._policies.reads_old_objects
+
+    def shipped_rule(self, name: str, environment: str) -> ShippedRule | None:
+        """How a shipped rule is held to in an environment; None where it isn't. For what is written elsewhere than in a cluster."""
+        rule = self._policies.shipped.get(name)
+        if rule is None or rule.action is PolicyAction.OFF or not fits(environment, rule.environments):
+            return None
+        return rule
 
     async def refresh(self) -> None:
         """Reads the file again where it was replaced. Call before anything else is asked for a task."""

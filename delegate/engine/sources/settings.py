@@ -13,15 +13,25 @@ class RenderSettings(msgspec.Struct, frozen=True):
     """`helm` and `kubectl` are names on PATH or paths; a kustomize program may stand in for kubectl.
 
     `repositories_dir` holds Secrets and ConfigMaps of repositories in Argo CD's format (see `access.books`), and so does a
-    namespace of the delegate's own cluster.
+    namespace of the delegate's own cluster. `git_author` (`Name <email>`) signs what is written into repositories, `forges` say which
+    kind of forge a host is (`git.example=gitlab`).
     """
 
     helm: str = "helm"
     kubectl: str = "kubectl"
     repositories_dir: Path | None = None
     repositories_namespace: str = ""
+    git_author: str = ""
+    forges: tuple[str, ...] = ()
     limits: RenderLimits = RenderLimits()
 
     @classmethod
     def from_settings(cls, section: Sources) -> Self:
-        return cls(section.helm, section.kubectl, section.repositories_dir, section.repositories_namespace)
+        return cls(
+            section.helm,
+            section.kubectl,
+            section.repositories_dir,
+            section.repositories_namespace,
+            git_author=section.git_author,
+            forges=section.forges,
+        )

@@ -10,8 +10,10 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
+from delegate.engine.forges.places import KnownForge
 from delegate.engine.policies.gates import Gate, Verdict
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
+from delegate.engine.sources.git.writing import Identity
 from delegate.engine.sources.manifests import Sources
 from delegate.engine.sources.renders import Rendered
 from delegate.engine.tasks.contexts import AttemptContext
@@ -57,6 +59,8 @@ class Parts(msgspec.Struct, frozen=True):
     lease_seconds: int = LEASE_SECONDS
     policies: Gate = msgspec.field(default_factory=Gate)
     health_rules: HealthBook = msgspec.field(default_factory=HealthBook)
+    author: Identity = Identity()
+    forges: tuple[KnownForge, ...] = ()
     providers: Providers | None = None
 
 

@@ -262,6 +262,18 @@ class Sources:
         "Namespace of the delegate's own cluster whose Secrets and ConfigMaps of repositories are read too.",
         default="",
     )
+    git_author: str = setting(
+        "DELEGATE_GIT_AUTHOR",
+        TEXT,
+        "Whom commits of git updates are by: Name <email>.",
+        default="delegate <delegate@localhost>",
+    )
+    forges: tuple[str, ...] = setting(
+        "DELEGATE_FORGES",
+        NAMES,
+        "Kinds of hosts that merge requests are made at, where the name does not tell: git.example=gitlab (see docs/git-update.md).",
+        default=(),
+    )
 
 
 @section

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from delegate.engine.sources.errors import (
@@ -16,6 +17,7 @@ from delegate.engine.sources.errors import (
     RevisionNotFoundError,
     TransferError,
 )
+from delegate.engine.sources.fetching import rules_from
 from delegate.engine.sources.git import references
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.mirrors import Mirror
@@ -118,8 +120,12 @@ class GitRepositories:
         return known
 
     async def login_for(self, url: RepositoryUrl, *, rejected: bool = False) -> Login:
-        """Who we are to a repository, for interfaces beside Git. Raises AccessError, and the faults of getting a token."""
-        return await self._logins.login_for(url, rejected=rejected)
+        """Who we are to a repository, and by which proxies, for interfaces beside Git.
+
+        Raises AccessError, and the faults of getting a token.
+        """
+        login = await self._logins.login_for(url, rejected=rejected)
+        return msgspec.structs.replace(login, proxies=login.proxies or rules_from(self._environment))
 
     async def policy_of(self, project: str) -> SignaturePolicy | None:
         return await self._logins.policy_of(project)

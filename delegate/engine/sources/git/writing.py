@@ -7,10 +7,12 @@ there already isn't made twice.
 
 import asyncio
 import random
+import re
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import parseaddr
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import structlog
@@ -20,7 +22,7 @@ from delegate.engine.sources.errors import AuthenticationError, HostUnreachableE
 from delegate.engine.sources.git import faults
 from delegate.engine.sources.git.mirrors import Mirror
 from delegate.engine.sources.git.settings import Login
-from delegate.engine.sources.git.writing_errors import BranchMovedError, BranchNotFoundError, PushRejectedError
+from delegate.engine.sources.git.writing_errors import BranchMovedError, BranchNotFoundError, IdentityError, PushRejectedError
 from delegate.engine.sources.git.writing_trees import CommitFiles, read_entries
 from delegate.engine.sources.limits import SourceLimits
 from delegate.model.updates.messages import has_trailer
@@ -28,6 +30,7 @@ from delegate.model.updates.messages import has_trailer
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _MOVED = ("[rejected]", "cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
+_EMAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 _ATTEMPTS = 10
 _LONGEST_WAIT_SECONDS = 5.0
 _WORDS = 500
@@ -38,6 +41,16 @@ class Identity(msgspec.Struct, frozen=True):
 
     name: str = "delegate"
     email: str = "delegate@localhost"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """From `Name <email>`; empty is the default. Raises IdentityError."""
+        if not text.strip():
+            return cls()
+        name, email = parseaddr(text)
+        if not name or not _EMAIL.fullmatch(email) or not name.isprintable() or set(name) & set("<>"):
+            raise IdentityError(f"DELEGATE_GIT_AUTHOR: {text!r} is nobody", hint="write Name <user@host>")
+        return cls(name, email)
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Faults of writing into a repository.
 
 GitError
+ ├── IdentityError                input: an author that is nobody
  ├── BranchNotFoundError          input
  ├── BranchMovedError             conflict, retryable: somebody else keeps pushing
  ├── PushRejectedError            permission: the server takes the credentials, but not the push
@@ -11,6 +12,11 @@ GitError
 
 from delegate.engine.sources.errors import GitError
 from delegate.foundation.errors import Category
+
+
+class IdentityError(GitError):
+    default_code = "input.git_author"
+    category = Category.INPUT
 
 
 class BranchNotFoundError(GitError):
