@@ -53,8 +53,10 @@ _RUN_BY_KEY = (
     .where(sa.text("tasks.state = 'running' AND tasks.concurrency_key > ''"))
     .group_by(tasks.c.environment, tasks.c.cluster_uid, tasks.c.concurrency_key)
 )
-_PLACES = sa.select(tasks.c.environment, tasks.c.cluster_uid, tasks.c.concurrency_key).where(
-    tasks.c.id.in_(sa.bindparam("ids", expanding=True))
+_PLACES = (
+    sa.select(tasks.c.environment, tasks.c.cluster_uid, tasks.c.concurrency_key)
+    .where(tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .distinct()
 )
 _WAIT_FOR_KEY = (
     sa.select(tasks.c.kind, tasks.c.environment, tasks.c.cluster_uid, tasks.c.concurrency_key, tasks.c.ready_at, selectors.c.labels)
