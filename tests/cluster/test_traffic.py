@@ -1,6 +1,7 @@
 """Load is shifted and comes back, by each kind of route: what is written, read back, refused, and left alone."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from delegate.engine.traffic.errors import (
 )
 from delegate.engine.traffic.gateway import gateway_router
 from delegate.engine.traffic.istio import istio_router
+from delegate.engine.traffic.marks import Mark, mark_of, marked
 from delegate.engine.traffic.nginx import nginx_router
 from delegate.engine.traffic.patching import guarded_patch
-from delegate.engine.traffic.writing import type_of
+from delegate.engine.traffic.writing import Writer, type_of
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.canaries import NEW, Canarist, canarist_for, image_of, stable_stands
@@ -137,6 +139,21 @@ async def test_a_late_writer_is_refused(ground: Ground, http_routes: ResourceTyp
         await ground.client.patch(http_routes, ground.namespace, "web", guarded_patch(stale, wanted), kind="json")
     with pytest.raises(ForeignRouteError, match="under fence 5, this attempt has 4"):
         await gateway_router(ROUTE, ground.place(fence=4)).set_weight(0, snapshot)
+    assert ground.verified
+
+
+async def test_writers_that_meet_decide_anew(ground: Ground) -> None:
+    """Five at once, each with its own mark on one object: none is lost, and each conflict asks for the Lease."""
+    writer = Writer(ground.place(), SERVICES)
+
+    def marking(workload: str) -> Callable[[JsonObject], JsonObject]:
+        return lambda live: marked(live, workload, Mark(1, 10.0))
+
+    names = [f"web-{number}" for number in range(5)]
+    await asyncio.gather(*(writer.change("web", marking(name)) for name in names))
+
+    live = await ground.client.get(SERVICES, ground.namespace, "web")
+    assert all(mark_of(live, name) for name in names)
     assert ground.verified
 
 
