@@ -13,11 +13,13 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
 from delegate.engine.clusters.registry import Cluster
+from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_sets import DEPLOYMENT, Authority, Sets
+from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_work import CanaryWork, Plan
 from delegate.engine.tasks.contexts import AttemptContext
@@ -58,6 +60,7 @@ class Ground(msgspec.Struct, frozen=True):
     stable: JsonObject
     services: tuple[JsonObject, ...]
     plan: Plan
+    affected: bool
 
 
 class CanaryRun:
@@ -79,8 +82,6 @@ class CanaryRun:
         self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
         if any(step.verify for step in self._spec.steps) and parts.providers is None:
             raise UnsupportedTaskError("this delegate has no providers of evidence", hint="give it the file of DELEGATE_PROVIDERS")
-        if self._spec.source is not None:
-            raise UnsupportedTaskError("a canary of a source is not done by this delegate", hint="give `images`")
 
     async def execute(self) -> None:
         with self._report.timed("plan"):
@@ -90,22 +91,56 @@ class CanaryRun:
         if self._is_our_end(before.journal):
             self._journal = before.journal
             return
+        self._refuse_busy(ground, before.journal)
         if not self._has_work(ground, before.journal):
-            self._message = "already the good version: nothing to do"
+            await self._go_without(ground)
             return
+        promotes = await self._step_through(ground, store, before)
+        if promotes:
+            await self._promote_by_sync(ground, store)
+
+    async def _go_without(self, ground: Ground) -> None:
+        """Nothing of the workload would change: a source may still hold something else that does."""
+        self._message = "already the good version: nothing to do"
+        if self._spec.source is not None:
+            told = await sync_source(self._task, self._spec, self._context, self._parts)
+            self._message = f"no workload affected, so nothing was verified: {told}"
+
+    async def _step_through(self, ground: Ground, store: JournalStore, before: StoredJournal) -> bool:
+        """All that is done under our own Lease. Whether a sync, which takes it by itself, has to promote."""
         async with self._authority(ground, before) as lease:
-            self._report.began_writing = True
             clock = ground.client.clock
             if await repeated(clock, lambda: self._settle_older(ground, store, lease)):
                 ground = await self._look()
             stored = await repeated(clock, store.read)
             if self._is_our_end(stored.journal):
                 self._journal = stored.journal
-                return
+                return False
             if not self._has_work(ground, stored.journal):
                 self._message = "already the good version: nothing to do"
-                return
+                return False
             work = self._work(ground, lease, store, await repeated(clock, lambda: self._begin(ground, store, stored, lease)))
+            await self._drive(work, before_promotion=self._spec.source is not None)
+            return work.journal.phase is Phase.PROMOTING
+
+    async def _promote_by_sync(self, ground: Ground, store: JournalStore) -> None:
+        """The set as a whole, and then what is left to do under our own Lease again."""
+        fault: DelegateError | None = None
+        try:
+            await sync_source(self._task, self._spec, self._context, self._parts)
+        except LeaseLostError:
+            raise
+        except DelegateError as error:
+            fault = error
+        before = await repeated(ground.client.clock, store.read)
+        async with self._authority(ground, before) as lease:
+            stored = await repeated(ground.client.clock, store.read)
+            if stored.journal is None or not stored.journal.is_open:
+                self._journal = stored.journal
+                return
+            work = self._work(ground, lease, store, await self._adopt(store, stored, stored.journal, lease))
+            if fault is not None:
+                await work.abort(f"promotion failed: {fault.message}")
             await self._drive(work)
 
     async def wind_down(self, verdict: StopVerdict) -> None:
@@ -164,6 +199,11 @@ class CanaryRun:
         stable = await _stable(client, namespace, name)
         services = (await client.list(SERVICE, namespace)).items
         tracks = tracks_of(stable, services, separate=separates(spec.routing))
+        version = None
+        if spec.source is not None:
+            version = await look_at_source(self._task, spec, self._context, self._parts, namespace)
+            self._report.revision = version.revision
+            self._release = digest([msgspec.to_builtins(spec), version.revision])
         journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
         ours = journal is not None and journal.is_open and journal.release == self._release
         base = journal.template if ours and journal is not None else stable["spec"]["template"]
@@ -177,11 +217,13 @@ class CanaryRun:
         plan = Plan(
             spec=spec,
             application=self._task.application,
-            template=with_images(base, spec.images),
+            template=with_images(base, spec.images) if version is None else version.template,
             tracks=tracks,
             fail_fast_after=parse_duration(self._task.options.fail_fast_after),
+            copies=version.copies if version is not None else (),
+            kept=version.kept if version is not None else (),
         )
-        return Ground(cluster, client, namespace, stable, services, plan)
+        return Ground(cluster, client, namespace, stable, services, plan, version is None or version.affected)
 
     def _reach(self, stable: int) -> None:
         """Every share of the steps, computed and told. Raises UnreachableShareError."""
@@ -204,6 +246,8 @@ class CanaryRun:
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
         if journal is not None and journal.is_open:
             return True
+        if self._spec.source is not None:
+            return ground.affected
         current = images_of(ground.stable["spec"]["template"])
         return any(current.get(name) != image for name, image in self._spec.images.items())
 
@@ -238,11 +282,7 @@ class CanaryRun:
         journal = stored.journal
         if journal is None or not journal.is_open:
             return False
-        if journal.application != self._task.application:
-            raise CanaryBusyError(
-                f"task {journal.task} of {journal.application} works on Deployment {ground.namespace}/{journal.workload}",
-                hint=f"wait until it has ended, or cancel it (its journal stands at {journal.phase})",
-            )
+        self._refuse_busy(ground, journal)
         goes_back = journal.phase is Phase.ABORTING
         if journal.release == self._release and not (goes_back and journal.task != self._context.task_id):
             return False
@@ -252,6 +292,14 @@ class CanaryRun:
         await work.drive()
         self._report.notice(f"before: {words}" for words in _told(work.journal))
         return True
+
+    def _refuse_busy(self, ground: Ground, journal: Journal | None) -> None:
+        """Raises CanaryBusyError where another Application's canary is open: its journal is the workload's lock."""
+        if journal is not None and journal.is_open and journal.application != self._task.application:
+            raise CanaryBusyError(
+                f"task {journal.task} of {journal.application} works on Deployment {ground.namespace}/{journal.workload}",
+                hint=f"wait until it has ended, or cancel it (its journal stands at {journal.phase})",
+            )
 
     async def _begin(self, ground: Ground, store: JournalStore, stored: StoredJournal, lease: WriteLease) -> StoredJournal:
         if stored.journal is not None and stored.journal.is_open:
@@ -271,9 +319,11 @@ class CanaryRun:
             routing=self._spec.routing if isinstance(self._spec.routing, dict) else {},
             template=stable["spec"]["template"],
             copies=tuple((str(body["kind"]), str(body["metadata"]["name"])) for body in ground.plan.copies),
+            kept=tuple((str(body["kind"]), name, str(body["metadata"]["name"])) for name, body in ground.plan.kept),
             drain_seconds=self._spec.drain_seconds,
         )
         lease.check()
+        self._report.began_writing = True
         return await store.write(stored, journal)
 
     async def _adopt(
@@ -281,6 +331,7 @@ class CanaryRun:
     ) -> StoredJournal:
         """Makes a journal that another attempt has left ours: from here on its late writes are refused."""
         lease.check()
+        self._report.began_writing = True
         adopted = msgspec.structs.replace(journal, task=task or self._context.task_id, attempt=self._context.attempt_id, fence=lease.fence)
         return await store.write(stored, adopted)
 
@@ -311,9 +362,12 @@ class CanaryRun:
             self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
 
         async def promote() -> None:
-            await sets.set_stable_images(self._spec.images)
+            if self._spec.source is None:
+                await sets.set_stable_images(self._spec.images)
+            elif work.journal.copies:
+                await sets.mark_stable_config(digest(work.journal.copies))
 
-        return CanaryWork(
+        work = CanaryWork(
             ground.plan,
             client=ground.client,
             authority=authority,
@@ -325,11 +379,12 @@ class CanaryRun:
             promote=promote,
             run_checks=self._checks.run if self._checks is not None else None,
         )
+        return work
 
-    async def _drive(self, work: CanaryWork) -> None:
+    async def _drive(self, work: CanaryWork, *, before_promotion: bool = False) -> None:
         try:
             with self._report.timed("steps"):
-                await work.drive()
+                await work.drive(before_promotion=before_promotion)
         finally:
             self._journal = work.journal
 

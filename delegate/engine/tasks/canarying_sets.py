@@ -22,7 +22,7 @@ from delegate.model.health.failing import Trouble, find_trouble, follow, has_las
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.rollouts.journals import JOURNAL_LABEL
-from delegate.model.rollouts.versions import images_of
+from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, images_of
 from delegate.model.rollouts.workloads import available, canary_name, fence_of, wanted_replicas
 
 T = TypeVar("T")
@@ -165,6 +165,39 @@ class Sets:
             await self._client.create(type, body)
         except AlreadyExistsError:
             return
+
+    async def restore_config(self, kind: str, name: str, copy: str) -> None:
+        """Gives a config object the content of its copy back; written only where it has another one."""
+        type = CONFIG_TYPES[kind]
+
+        async def attempt() -> None:
+            kept = content_of(await self._client.get(type, self.namespace, copy))
+            live = await self._client.get(type, self.namespace, name)
+            if content_of(live) == kept:
+                return
+            self._authority.check()
+            rest = {field: value for field, value in live.items() if field not in content_of(live)}
+            await self._client.replace(type, {**rest, **kept}, manager=CANARY_MANAGER)
+
+        await self._decided(attempt)
+
+    async def mark_stable_config(self, mark: str) -> None:
+        """Has the stable pods made anew where only what they read has changed: their template says which content it is."""
+
+        async def attempt() -> None:
+            live = await self.stable()
+            if ((live["spec"]["template"].get("metadata") or {}).get("annotations") or {}).get(CONFIG_ANNOTATION) == mark:
+                return
+            body = {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": self.workload, "namespace": self.namespace},
+                "spec": {"template": {"metadata": {"annotations": {CONFIG_ANNOTATION: mark}}}},
+            }
+            self._authority.check()
+            await self._apply(live, body, manager=CANARY_MANAGER)
+
+        await self._decided(attempt)
 
     async def delete_copy(self, kind: str, name: str) -> None:
         type = CONFIG_TYPES[kind]

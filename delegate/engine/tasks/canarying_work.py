@@ -59,6 +59,7 @@ class Plan(msgspec.Struct, frozen=True):
     tracks: Tracks
     fail_fast_after: float
     copies: tuple[JsonObject, ...] = ()
+    kept: tuple[tuple[str, JsonObject], ...] = ()
 
 
 class CanaryWork:
@@ -97,12 +98,18 @@ class CanaryWork:
 
     # Driving.
 
-    async def drive(self) -> None:
-        """To the end: promoted or restored. Raises what ends our authority, and what keeps an abort or a clearing from coming through."""
+    async def drive(self, *, before_promotion: bool = False) -> None:
+        """To the end: promoted or restored; or until all is ready to be promoted by somebody else.
+
+        Raises what ends our authority, and what keeps an abort or a clearing from coming through.
+        """
         repeats = 0
         while self.journal.phase not in ENDED:
             before = self.journal
             try:
+                if before_promotion and before.phase is Phase.PROMOTING:
+                    await self._cover()
+                    return
                 await self._advance()
             except _NEVER_HANDLED:
                 raise
@@ -161,7 +168,7 @@ class CanaryWork:
     # Forward.
 
     async def _start(self) -> None:
-        for body in self._plan.copies:
+        for body in (*self._plan.copies, *(body for _, body in self._plan.kept)):
             await self._sets.ensure_copy(body)
         await self._router.prepare(self.journal.routes)
         words = "begins"
@@ -327,8 +334,8 @@ class CanaryWork:
         current = await self._store.read()
         return resume_mark(current.config_map) in ("now", str(self.journal.step))
 
-    async def _make_stable(self) -> None:
-        """Promotion: while the old set is rolled over, the new one beside it makes up for what its own rule lets go."""
+    async def _cover(self) -> None:
+        """While the old set is rolled over, the new one beside it makes up for what the old one's own rule lets go."""
         stable = await self._sets.stable()
         strategy = stable["spec"].get("strategy") or {}
         most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
@@ -336,6 +343,10 @@ class CanaryWork:
         if cover > self.journal.count:
             await self._size(Share(self.journal.weight, self.journal.weight, cover, wanted_replicas(stable)))
             await self._await_canary(cover)
+
+    async def _make_stable(self) -> None:
+        """Promotion."""
+        await self._cover()
         await self._promote()
         async with self._context.parked():
             await self._sets.await_available(self._sets.stable, is_rolled_out, self._wait)
@@ -347,6 +358,8 @@ class CanaryWork:
         """The stable version as it was, and able to bear all of the load, before any load goes back to it."""
         if not self.journal.promotes:
             return
+        for kind, name, copy in self.journal.kept:
+            await self._sets.restore_config(kind, name, copy)
         try:
             await self._sets.set_stable_template(self.journal.template)
             async with self._context.parked():
@@ -367,7 +380,7 @@ class CanaryWork:
                 await self._sets.await_gone(self._spec.progress_seconds)
             await self._sets.delete_canary()
         await self._router.clear()
-        for kind, name in self.journal.copies:
+        for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
             await self._sets.delete_copy(kind, name)
         ended = self.journal.moved(Move.CLEARED, self._now(), "nothing of the canary is left beside the stable version")
         await self._record(msgspec.structs.replace(ended, count=0, weight=0.0))

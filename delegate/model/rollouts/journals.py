@@ -33,7 +33,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had, `promotes` says
     whether promotion may have changed it; `routes` is what the router's objects were before the first weight. `copies` are config objects
-    of the canary's own. `entries` say how it came about, oldest first.
+    of the canary's own (kind, name), `kept` the copies of what the stable version reads (kind, its name, the copy's name). `entries` say
+    how it came about, oldest first.
     """
 
     application: str
@@ -54,6 +55,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     routing: JsonObject = {}
     template: JsonObject = {}
     copies: tuple[tuple[str, str], ...] = ()
+    kept: tuple[tuple[str, str, str], ...] = ()
     drain_seconds: float = 30.0
     reason: str = ""
     entries: tuple[Entry, ...] = ()

@@ -1,0 +1,104 @@
+"""A canary of a source: what it renders for the workload and its configuration, and promotion by a sync of the whole.
+
+Until promotion nothing of the set is written: the new pods read copies of the new configuration, named after their content, while the
+stable ones keep what they have.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import NotFoundError
+from delegate.engine.tasks.canarying_sets import CONFIG_TYPES
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.dry_running import Finding
+from delegate.engine.tasks.preparing import Parts, Preparation
+from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.sync import SyncRun
+from delegate.model.inventory import APPLICATION_LABEL
+from delegate.model.resources import JsonObject, Manifest
+from delegate.model.results import Action
+from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.rollouts.versions import Reference, config_copy, config_references, content_of, with_copies
+from delegate.model.tasks import Task, TaskKind
+
+
+class SourceVersion(msgspec.Struct, frozen=True):
+    """`template` reads the `copies`; `kept` are copies of what the stable version reads, with the names that it reads them by.
+
+    `affected`: whether the workload differs at all.
+    """
+
+    revision: str
+    template: JsonObject
+    copies: tuple[JsonObject, ...]
+    kept: tuple[tuple[str, JsonObject], ...]
+    affected: bool
+
+
+def sync_task_of(task: Task, spec: CanarySpec) -> Task:
+    """The sync that promotes."""
+    return msgspec.structs.replace(task, kind=TaskKind.SYNC, spec={"source": msgspec.to_builtins(spec.source)}, supersedes=False)
+
+
+async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts, namespace: str) -> SourceVersion:
+    """Renders, plans and gates the source, and picks out what is the workload's. Raises DelegateError."""
+    sync_task = sync_task_of(task, spec)
+    report = Report(sync_task, context)
+    preparation = Preparation(sync_task, sync_task.sync_spec(), context, parts, report)
+    ground = await preparation.prepare()
+    preparation.gate(ground)
+    changed = {finding.change.key for finding in ground.findings if finding.change.action is not Action.UNCHANGED}
+    workload = _workload_of(ground.desired.manifests, spec.workload.name, namespace)
+    template: JsonObject = workload.body["spec"]["template"]
+    references = config_references(template)
+    labels = {APPLICATION_LABEL: task.application, JOURNAL_LABEL: "config"}
+    copies: dict[Reference, JsonObject] = {}
+    kept = []
+    for manifest in ground.desired.manifests:
+        reference = (manifest.kind, manifest.name)
+        if reference not in references or manifest.key not in changed or manifest.key.namespace != namespace:
+            continue
+        live = await _live(ground.client, manifest, namespace)
+        if live is not None and content_of(live) == content_of(manifest.body):
+            continue
+        copies[reference] = config_copy(manifest.body, namespace, labels)
+        if live is not None:
+            kept.append((manifest.name, config_copy({**live, "kind": manifest.kind}, namespace, labels)))
+    names = {reference: str(body["metadata"]["name"]) for reference, body in copies.items()}
+    return SourceVersion(
+        revision=report.revision,
+        template=with_copies(template, names),
+        copies=tuple(copies.values()),
+        kept=tuple(kept),
+        affected=bool(copies) or (workload.key in changed and _template_changes(ground.findings, workload)),
+    )
+
+
+async def sync_source(task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts) -> str:
+    """Syncs the whole, under the Lease that a sync takes by itself; its message. Raises DelegateError."""
+    run = SyncRun(sync_task_of(task, spec), context, parts)
+    await run.execute()
+    return run.conclude().message
+
+
+def _workload_of(manifests: tuple[Manifest, ...], name: str, namespace: str) -> Manifest:
+    for manifest in manifests:
+        if (manifest.group, manifest.kind, manifest.name, manifest.key.namespace) == ("apps", "Deployment", name, namespace):
+            return manifest
+    raise CanarySpecError(f"the source renders no Deployment {namespace}/{name}", hint="name a workload that it holds")
+
+
+def _template_changes(findings: Iterable[Finding], workload: Manifest) -> bool:
+    changes = (each for finding in findings if finding.change.key == workload.key for each in finding.change.changes)
+    return any(each.path.startswith("/spec/template") for each in changes)
+
+
+async def _live(client: ApiClient, manifest: Manifest, namespace: str) -> JsonObject | None:
+    try:
+        return await client.get(CONFIG_TYPES[manifest.kind], namespace, manifest.name)
+    except NotFoundError:
+        return None
