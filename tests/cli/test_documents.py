@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from delegate.cli.program import cli
+from delegate.foundation.settings.aliases import VARIABLES
 from delegate.foundation.settings.declarations import declared_in
 from delegate.foundation.settings.programs import PROGRAMS
 from delegate.model.tasks import read_task
@@ -18,7 +19,7 @@ from delegate.protocol import control, enrolment, problems, routes, work
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "docs/operations.md")
 _COMMAND = re.compile(r"(?:^|[\s($`])(?:\.venv/bin/)?delegate ((?:[a-z]+)(?: [^`|#;&)\n]*)?)")
-_VARIABLE = re.compile(r"`?(DELEGATE_[A-Z_]+[A-Z])\b")
+_VARIABLE = re.compile(r"`?\b((?:DRONE_)?DELEGATE_[A-Z_]+[A-Z])\b")
 
 
 def _code(document: str) -> str:
@@ -53,8 +54,8 @@ def test_every_command_and_option_exists() -> None:
 
 
 def test_every_variable_exists() -> None:
-    """As a setting, or as the file of a secret."""
-    known = {name for each in declared_in(*PROGRAMS).values() for name in (each.variable, f"{each.variable}_FILE")}
+    """As a setting, as the file of a secret, or as another product's name for one."""
+    known = {name for each in declared_in(*PROGRAMS).values() for name in (each.variable, f"{each.variable}_FILE")} | VARIABLES
     for document in DOCUMENTS:
         told = set(_VARIABLE.findall((ROOT / document).read_text()))
         assert told
