@@ -3,6 +3,7 @@
 Documented under "Metrics" of the API reference. The newest bucket is not complete, and left out, as is one that began before the window.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -25,7 +26,9 @@ _HINT_QUERIES = 'write a metric query, or {"queries": {"a": "sum:...", "b": "sum
 
 async def read_v1(calls: Calls, question: Question) -> Answer:
     window = question.window
-    params = (("from", str(int(window.start))), ("to", str(int(window.end))), ("query", question.text))
+    begin = math.floor(window.start)
+    end = max(begin + 1, math.ceil(window.end))  # whole seconds; buckets beyond the window are left out below
+    params = (("from", str(begin)), ("to", str(end)), ("query", question.text))
     body = as_mapping(await calls.ask(Request("GET", "/api/v1/query", params)), "the answer")
     if body.get("status", "ok") != "ok" or body.get("error"):
         words = "; ".join(texts_of(body.get("error") or body.get("message"))) or "it does not say why"
