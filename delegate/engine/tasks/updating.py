@@ -77,7 +77,8 @@ class GitUpdateRun:
         self._context.report("git.pushed", {"branch": written.branch, "commit": written.commit, "url": written.url})
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
-        if error is not None and outcome is Outcome.FAILED and error.category in _REFUSING and not error.retryable:
+        untouched = not self._changes.pushed
+        if error is not None and outcome is Outcome.FAILED and untouched and error.category in _REFUSING and not error.retryable:
             outcome = Outcome.REFUSED
         errors = describe_error(error) if error is not None else ()
         return TaskResult(

@@ -49,6 +49,8 @@ class RepositoryChanges:
         self._task_id = task_id
         self._policy = policy
         self._deadline = deadline
+        self.pushed = False
+        """Whether something of this task is in the repository."""
         self.writer: RepositoryWriter = parts.sources.repositories.writer(self._url, parts.author)
 
     async def tip(self, branch: str) -> tuple[str, str]:
@@ -107,11 +109,13 @@ class RepositoryChanges:
             return await publish(self.writer, build, branch=branch, task=self._task_id, start=start)
 
         try:
-            return await retrying(push, self._policy, deadline=self._deadline, on_retry=_log)
+            published = await retrying(push, self._policy, deadline=self._deadline, on_retry=_log)
         except PushRejectedError as error:
             if not start:
                 error.hint = "where the branch is protected, use mode: merge-request, or let the delegate's user push to it"
             raise
+        self.pushed = published.made
+        return published
 
     async def _forge(self, *, rejected: bool = False) -> Forge:
         place_of(self._url.address, self._parts.forges)
