@@ -130,6 +130,16 @@ class Ground:
         return True
 
 
+def main_ingress(ground: Ground, name: str = "web", **metadata: object) -> JsonObject:
+    """One host with a path to `web` and one to another Service."""
+
+    def path(service: str, place: str) -> JsonObject:
+        return {"path": place, "pathType": "Prefix", "backend": {"service": {"name": service, "port": {"number": 80}}}}
+
+    rule = {"host": "shop.example", "http": {"paths": [path("web", "/"), path("other", "/other")]}}
+    return ground.body("Ingress", "networking.k8s.io/v1", name, {"ingressClassName": "nginx", "rules": [rule]}, **metadata)
+
+
 async def accept(client: ApiClient, type: ResourceType, namespace: str, name: str) -> None:
     """What a gateway's controller says of a route's present generation."""
     live = await client.get(type, namespace, name)

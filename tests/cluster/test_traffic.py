@@ -26,7 +26,7 @@ from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.canaries import NEW, Canarist, canarist_for, image_of, stable_stands
 from tests.cluster.conftest import Server
-from tests.cluster.routes import HTTP_ROUTE, INGRESSES, SERVICES, VIRTUAL_SERVICE, Ground, accept, accepted, served
+from tests.cluster.routes import HTTP_ROUTE, INGRESSES, SERVICES, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
 
 ROUTE = {"httpRoute": "web", "timeout": "15s"}
 
@@ -199,14 +199,6 @@ async def test_a_virtual_service_through_a_canary(ground: Ground) -> None:
 
     await router.restore(snapshot)
     assert (await ground.client.get(type, ground.namespace, "web"))["spec"] == before["spec"]
-
-
-def main_ingress(ground: Ground, name: str = "web", **metadata: object) -> JsonObject:
-    def path(service: str, place: str) -> JsonObject:
-        return {"path": place, "pathType": "Prefix", "backend": {"service": {"name": service, "port": {"number": 80}}}}
-
-    rule = {"host": "shop.example", "http": {"paths": [path("web", "/"), path("other", "/other")]}}
-    return ground.body("Ingress", "networking.k8s.io/v1", name, {"ingressClassName": "nginx", "rules": [rule]}, **metadata)
 
 
 async def test_a_canary_ingress_through_a_canary(ground: Ground) -> None:
