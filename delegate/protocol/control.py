@@ -52,6 +52,7 @@ class LeaseDecision(Message, frozen=True, kw_only=True):
 
 class CommandKind(enum.StrEnum):
     CANCEL = "cancel"  # data: attemptId, verdict (a LeaseVerdict: cancel, superseded, lost, deadline), reason
+    RESUME = "resume"  # data: attemptId; what it pauses for is over
     DRAIN = "drain"
     REVOKE = "revoke"
     UNSUPPORTED = "unsupported"  # what an unknown word is taken for: counted, acknowledged, ignored

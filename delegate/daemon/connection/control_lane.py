@@ -59,6 +59,10 @@ class Condition:
     certificate_expires_in_seconds: float | None = None
 
 
+def _resume_nothing(attempt_id: str) -> None:
+    del attempt_id
+
+
 @dataclass(frozen=True, kw_only=True)
 class ControlHooks:
     """All are called in the lane's thread; none may block. `on_renewed` gets the time at which the request was made."""
@@ -72,6 +76,7 @@ class ControlHooks:
     on_contact: Callable[[], None]
     on_death: Callable[[str, Exception], None]
     on_part_failed: Callable[[PartFailedError], None]
+    on_resume: Callable[[str], None] = _resume_nothing
 
 
 class ControlLane:
@@ -316,6 +321,8 @@ class ControlLane:
                 if verdict is not LeaseVerdict.OK:
                     self._told[attempt_id] = verdict
                     self._hooks.on_verdict(attempt_id, verdict, str(command.data.get("reason", "")))
+            case CommandKind.RESUME:
+                self._hooks.on_resume(str(command.data.get("attemptId", "")))
             case CommandKind.DRAIN:
                 self._hooks.on_drain()
             case CommandKind.REVOKE:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from delegate.daemon.pool.exclusivity import ApplicationKey
+from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.model.tasks import Task
 from delegate.protocol.control import HeldAttempt
@@ -36,6 +37,7 @@ class Attempt:
     lease_seconds: float
     phase: Phase = Phase.WAITING
     stop: StopSignal = field(default_factory=StopSignal)
+    resume: ResumeSignal = field(default_factory=ResumeSignal)
     worker: "asyncio.Task[None] | None" = None
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
     started_at: float = 0.0

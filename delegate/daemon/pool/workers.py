@@ -35,11 +35,14 @@ Execute = Callable[[Task, AttemptContext], Awaitable[TaskResult]]
 class PoolRules:
     """Seconds. `kill_grace`: from the word to stop until the task is cancelled. `turn_wait`: how long a task waits for the
     application that another holds here, before it is handed back. `unfenced_kinds`: their writes are fenced by nothing but
-    the manager's lease, so they stop when it can't be confirmed; all others go on until another attempt takes over."""
+    the manager's lease, so they stop when it can't be confirmed; all others go on until another attempt takes over. `winding_kinds`
+    take back what they did when they are cancelled or out of time, for which they have `winding_grace`."""
 
     kill_grace: float = 12.0
     turn_wait: float = 10.0
     unfenced_kinds: frozenset[str] = frozenset({TaskKind.GIT_UPDATE.value})
+    winding_kinds: frozenset[str] = frozenset({TaskKind.CANARY.value})
+    winding_grace: float = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +131,15 @@ class WorkerPool:
         attempt = self.roster.get(attempt_id)
         if attempt is None:
             return False
-        self._stop(attempt, verdict, reason, self._rules.kill_grace)
+        self._stop(attempt, verdict, reason, self._grace(attempt, verdict))
         return True
+
+    def resume(self, attempt_id: str) -> bool:
+        """Tells an attempt that what it pauses for is over. Whether it is held here."""
+        attempt = self.roster.get(attempt_id)
+        if attempt is not None:
+            attempt.resume.request()
+        return attempt is not None
 
     async def drain(
         self,
@@ -267,6 +277,7 @@ class WorkerPool:
             fence=leased.fence,
             deadline=attempt.deadline,
             stop=attempt.stop,
+            resume=attempt.resume,
             report=lambda event, data: self._hooks.on_progress(leased, event, mask_step(data)),
             parked=lambda: self._parked(attempt),
         )
@@ -315,7 +326,13 @@ class WorkerPool:
             attempt.timers.append(loop.call_later(grace, self._kill, attempt))  # a drain may leave less grace than the first word did
 
     def _run_out_of_time(self, attempt: Attempt) -> None:
-        self._stop(attempt, StopVerdict.DEADLINE, f"it was given {attempt.leased.deadline_seconds:g} s", self._rules.kill_grace)
+        verdict = StopVerdict.DEADLINE
+        self._stop(attempt, verdict, f"it was given {attempt.leased.deadline_seconds:g} s", self._grace(attempt, verdict))
+
+    def _grace(self, attempt: Attempt, verdict: StopVerdict) -> float:
+        """What winds down takes back what it did, and drains before; only the word of a person or the clock asks for that."""
+        winds_down = verdict in (StopVerdict.CANCEL, StopVerdict.DEADLINE) and attempt.task.kind.value in self._rules.winding_kinds
+        return self._rules.winding_grace if winds_down else self._rules.kill_grace
 
     def _doubt(self, attempt: Attempt) -> None:
         if attempt.task.kind.value in self._rules.unfenced_kinds:
