@@ -251,7 +251,7 @@ async def test_waits_until_a_search_is_done_and_deletes_it(tmp_path: Path) -> No
     seen = Source()
     with pytest.raises(ProviderUnavailableError):
         await ask(
-            SPLUNK, tmp_path, SPLUNK.good, routes={"GET /services/search/jobs/1772445600.7": splunk_job("RUNNING")}, seen=seen, timeout=0.5
+            SPLUNK, tmp_path, SPLUNK.good, routes={"GET /services/search/jobs/1772445600.7": splunk_job("RUNNING")}, seen=seen, timeout=1.5
         )
     assert [each.method for each in seen.asked][-1] == "DELETE"
 

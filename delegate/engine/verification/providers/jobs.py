@@ -5,16 +5,15 @@ somebody else has made, which is only waited for. The reading's timeout is the t
 """
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Awaitable, Callable
 
 import yaml
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import ClusterError
 from delegate.engine.verification.answers import Answer, Query, Series
 from delegate.engine.verification.errors import ProviderConfigurationError, ProviderUnavailableError, UnreadableAnswerError
+from delegate.engine.verification.providers.tidying import tidy
 from delegate.model.resources import JsonObject, ResourceType
 
 _JOBS = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
@@ -22,7 +21,6 @@ _PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespac
 _LABEL = "delegate.gitops/verification"
 _UNSTARTABLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 2.0
-_DELETE_SECONDS = 1.0
 _KEPT_SECONDS = 600
 _GRACE_SECONDS = 30
 """Later than we give up: a Job that was ended for its time would look like one that failed."""
@@ -67,10 +65,7 @@ class JobProvider:
         try:
             return await self._wait(client, name)
         finally:
-            # Also when the time is over; what is left behind ends by its own deadline and time to live.
-            with contextlib.suppress(ClusterError, TimeoutError):
-                async with asyncio.timeout(_DELETE_SECONDS):
-                    await client.delete(_JOBS, self._namespace, name, uid=uid)
+            await tidy(client.delete(_JOBS, self._namespace, name, uid=uid))
 
     async def _wait(self, client: ApiClient, name: str) -> JsonObject:
         """The Job when it has ended. Raises UnreadableAnswerError where none of its pods can start."""

@@ -4,25 +4,24 @@ Times are seconds. Values are texts. Preview rows are not final, so only the res
 (the parameter `field`, else the only one that is), `_time` its bucket, and the other fields its labels. No row is no data.
 """
 
-import asyncio
 import contextlib
 import datetime as dt
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import quote
 
 from delegate.engine.verification.answers import Answer, Series
-from delegate.engine.verification.errors import UnreadableAnswerError, VerificationError
+from delegate.engine.verification.errors import UnreadableAnswerError
 from delegate.engine.verification.providers.calls import Calls, Request, pause, refuse
 from delegate.engine.verification.providers.credentials import BASIC, BEARER, Login
 from delegate.engine.verification.providers.kinds import Kind, Question
 from delegate.engine.verification.providers.numbers import as_list, as_mapping, read_number, texts_of
+from delegate.engine.verification.providers.tidying import tidy
 
 _SESSION = Login(("access_key",), lambda values: {"Authorization": f"Splunk {values['access_key']}"})
 _JOBS = "/services/search/jobs"
 _JSON = (("output_mode", "json"),)
 _MOST_ROWS = 10_000
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 2.0
-_DELETE_SECONDS = 1.0
 _BAD = ("FATAL", "ERROR")
 
 
@@ -59,10 +58,7 @@ async def _job(calls: Calls, question: Question) -> AsyncIterator[str]:
     try:
         yield path
     finally:
-        # Also when the reading's time is over; an answer to this changes nothing.
-        with contextlib.suppress(VerificationError, TimeoutError):
-            async with asyncio.timeout(_DELETE_SECONDS):
-                await calls.discard(Request("DELETE", path, _JSON, answers=frozenset({404})))
+        await tidy(calls.discard(Request("DELETE", path, _JSON, answers=frozenset({404}))))
 
 
 async def _wait(calls: Calls, job: str) -> None:

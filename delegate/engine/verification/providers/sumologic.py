@@ -4,17 +4,17 @@ Times and quantization are milliseconds. A job lives while it is polled, and its
 are allowed, ten at once. A record's values are texts; no record is no data, never zero.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import quote
 
 from delegate.engine.verification.answers import Answer, Series, Window
-from delegate.engine.verification.errors import ProviderUnavailableError, UnreadableAnswerError, VerificationError
+from delegate.engine.verification.errors import ProviderUnavailableError, UnreadableAnswerError
 from delegate.engine.verification.providers.calls import Calls, Request, pause, refuse
 from delegate.engine.verification.providers.credentials import Login, basic_header
 from delegate.engine.verification.providers.kinds import Kind, Question, milliseconds
 from delegate.engine.verification.providers.numbers import as_list, as_mapping, read_number, texts_of
+from delegate.engine.verification.providers.tidying import tidy
 
 _KEY = Login(("access_id", "access_key"), lambda values: basic_header(values["access_id"], values["access_key"]))
 _JOBS = "/api/v1/search/jobs"
@@ -22,7 +22,6 @@ _DONE = "DONE GATHERING RESULTS"
 _ENDED = ("CANCELLED", "FORCE PAUSED")
 _MOST_RECORDS = 1000
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.3, 3.0
-_DELETE_SECONDS = 1.0
 _SLICE = "_timeslice"
 
 
@@ -52,10 +51,7 @@ async def _job(calls: Calls, question: Question) -> AsyncIterator[str]:
     try:
         yield path
     finally:
-        # Also when the reading's time is over; an answer to this changes nothing.
-        with contextlib.suppress(VerificationError, TimeoutError):
-            async with asyncio.timeout(_DELETE_SECONDS):
-                await calls.discard(Request("DELETE", path, answers=frozenset({404})))
+        await tidy(calls.discard(Request("DELETE", path, answers=frozenset({404}))))
 
 
 async def _wait(calls: Calls, job: str) -> tuple[float, tuple[str, ...]]:
