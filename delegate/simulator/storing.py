@@ -116,7 +116,7 @@ def update(write: "Write", live: Stored, body: JsonObject, managed: list[JsonObj
         strategies.prepare_update(resource, body, old)
         immutability.keep(resource, body, old)
         admission.admit_update(registry, resource, body)
-    causes = deletion + metadata_rules.validate_update(body, old)
+    causes = deletion + metadata_rules.validate_update(body, old, custom=resource.custom)
     fixed, valid = immutability.check(resource, body, old, write.options.subresource), objects.validate(resource, body, old)
     causes += fixed + valid if immutability.comes_first(resource) else valid + fixed
     if causes:

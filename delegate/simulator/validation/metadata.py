@@ -12,6 +12,7 @@ from delegate.simulator.statuses import Cause
 ANNOTATIONS_LIMIT = 256 * 1024
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
+_STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
 _NAMES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("", "Namespace"): label,
@@ -40,7 +41,7 @@ def validate(resource: Resource, body: JsonObject) -> list[Cause]:
         causes.append(statuses.required("metadata.name", "name or generateName is required"))
     else:
         causes += [statuses.invalid_value("metadata.name", name, text) for text in rule(name)]
-    return causes + _shared(metadata)
+    return causes + _shared(metadata, custom=resource.custom)
 
 
 def _completed(start: str) -> str:
@@ -69,7 +70,7 @@ def validate_annotations(annotations: Any, path: str) -> list[Cause]:
     return causes
 
 
-def _shared(metadata: JsonObject) -> list[Cause]:
+def _shared(metadata: JsonObject, *, custom: bool) -> list[Cause]:
     generation = metadata.get("generation") or 0
     causes = [] if generation >= 0 else [statuses.invalid_value("metadata.generation", generation, NEGATIVE)]
     causes += validate_labels(metadata.get("labels"), "metadata.labels")
@@ -77,6 +78,12 @@ def _shared(metadata: JsonObject) -> list[Cause]:
     causes += _owners(metadata.get("ownerReferences") or ())
     for finalizer in metadata.get("finalizers") or ():
         causes += [statuses.invalid_value("metadata.finalizers", finalizer, text) for text in qualified(finalizer)]
+    if not custom:
+        # Only the API server's own kinds ask for a domain (pkg/apis/core/validation).
+        for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+            if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+                text = "name is neither a standard finalizer name nor is it fully qualified"
+                causes.append(statuses.invalid_value(f"metadata.finalizers[{index}]", finalizer, text))
     return causes
 
 
@@ -101,12 +108,12 @@ def _owners(owners: Any) -> list[Cause]:
     return causes
 
 
-def validate_update(body: JsonObject, old: JsonObject) -> list[Cause]:
+def validate_update(body: JsonObject, old: JsonObject, *, custom: bool = False) -> list[Cause]:
     """The rules for metadata of a changed object."""
     new_metadata, old_metadata = body["metadata"], old["metadata"]
     if new_metadata is old_metadata:
         return []
-    causes = _shared(new_metadata)
+    causes = _shared(new_metadata, custom=custom)
     if old_metadata.get("deletionTimestamp"):
         before = old_metadata.get("finalizers") or []
         added = [item for item in new_metadata.get("finalizers") or () if item not in before]

@@ -233,3 +233,11 @@ async def test_a_kind_that_counts_no_generations_keeps_a_given_one(admin: Client
 
     assert [answer.body["metadata"].get("generation") for answer in (made, changed, counted)] == [5, 5, 1]
     assert (below.status, below.causes) == (422, [("FieldValueInvalid", "metadata.generation")])
+
+
+@pytest.mark.parametrize(("finalizer", "status"), [("hold", 422), ("example.test/hold", 201), ("orphan", 201), ("a b", 422)])
+async def test_a_finalizer_says_whose_it_is(admin: Client, maps: str, finalizer: str, status: int) -> None:
+    """By a domain, but for the few that the server has itself."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": [finalizer]}}
+    answer = await admin.post(maps, body, dryRun="All")
+    assert answer.status == status
