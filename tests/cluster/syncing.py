@@ -72,6 +72,16 @@ class Syncer:
         )
         return await self.engine.run(task, context)
 
+    async def verify(self, *checks: JsonObject) -> TaskResult:
+        document = {
+            "kind": "verify",
+            "application": self.application,
+            "destination": {"namespace": self.namespace},
+            "timeout": "30s",
+            "spec": {"verification": list(checks)},
+        }
+        return await self._attempt(read_task(document), StopSignal())
+
     async def roll_back(self, *, timeout: str = "30s", options: JsonObject | None = None, **spec: object) -> TaskResult:
         document = {
             "kind": "rollback",

@@ -245,3 +245,21 @@ async def test_checks_have_to_pass_again(syncer: Syncer, cluster: Cluster, prome
     assert passed.outcome is Outcome.SUCCEEDED, passed
     newest = (await store.known())[0]
     assert (newest.number, newest.restores, newest.verified) == (4, 2, True)
+
+
+async def test_a_verified_release_is_gone_back_to_first(syncer: Syncer, cluster: Cluster, prometheus: str) -> None:
+    """A verify task that passed marks what runs; releases after it were healthy, and nobody had evidence."""
+    await two_releases(syncer)
+    store = ReleaseStore(cluster.client, "shop", syncer.namespace)
+    assert (await syncer.verify(check(prometheus, "vector(0.5)"))).outcome is Outcome.FAILED
+    assert not any(release.verified for release in await store.known())
+    passed = await syncer.verify(check(prometheus, "vector(0)"))
+    assert any("release 2 is verified" in notice for notice in passed.notices)
+    for image in ("nginx:3.0", "nginx:4.0"):
+        syncer.write([deployment(image=image, replicas=1)])
+        await syncer.sync()
+
+    result = await syncer.roll_back()
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"

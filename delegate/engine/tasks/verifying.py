@@ -10,9 +10,11 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.metering import RequestMeter
 from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.errors import UnsupportedTaskError
 from delegate.engine.tasks.new_versions import NewVersion, await_new_version
 from delegate.engine.tasks.preparing import Parts, retrying_of
+from delegate.engine.tasks.recording import mark_verified
 from delegate.engine.verification.clocks import PastClock
 from delegate.engine.verification.errors import (
     CheckConfigurationError,
@@ -54,6 +56,7 @@ class VerifyRun:
         self._clock = clock
         self._meter = RequestMeter()
         self._verification: Verification | None = None
+        self._notices: list[str] = []
         if self._spec.workload is None:
             self._verification = self._build(None)  # what can't be asked is refused before anything else
 
@@ -65,6 +68,20 @@ class VerifyRun:
             record = await self._verification.run()
         if record.verdict is not Verdict.PASS:
             raise error_of(record)
+        await self._remember()
+
+    async def _remember(self) -> None:
+        """Marks the release that runs as verified, where evidence is of now and there is a place to look for releases."""
+        destination = self._task.destination
+        if self._spec.window is not None or not (destination.namespace or destination.name or destination.server):
+            return
+        try:
+            number = await mark_verified(await self._client(), self._task.application, destination.namespace or LOCAL_NAMESPACE)
+        except DelegateError as error:
+            self._notices.append(f"no release is marked as verified: {error.message}")
+            return
+        if number:
+            self._notices.append(f"release {number} is verified")
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         record = self._verification.record() if self._verification is not None else None
@@ -88,7 +105,7 @@ class VerifyRun:
             errors=errors,
             requests=self._meter.counts,
             seconds={"verify": round(record.ended - record.began, 4)} if record is not None else {},
-            notices=(*self._task.notices, *self._meter.warnings),
+            notices=(*self._task.notices, *self._notices, *self._meter.warnings),
             verification=record if record is not None else msgspec.UNSET,
         )
 
