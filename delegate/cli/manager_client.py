@@ -25,7 +25,6 @@ from delegate.manager.credentials import (
     RevocationView,
 )
 from delegate.manager.letter_views import LetterList, PurgeView, RedriveList, RedriveView
-from delegate.manager.letter_views import LetterList, PurgeView, RedriveList, RedriveView
 from delegate.manager.views import CancelView, DelegateList, DelegateView, EventList, NewTokenView, TaskList, TaskView, TokenList, TokenView
 from delegate.model.resources import JsonObject
 from delegate.protocol.problems import Problem
@@ -161,26 +160,6 @@ class ManagerClient:
     async def announce_authority(self, signs_after: str) -> AuthorityList:
         """Made once: a lost answer is an authority that was announced all the same, and is listed."""
         return await self._call("POST", "/api/v1/authorities", AuthorityList, body={"signsAfter": signs_after}, repeat=False)
-
-    async def list_letters(self, query: JsonObject) -> LetterList:
-        """A page of dead letters, the oldest first."""
-        return await self._call("GET", f"/api/v1/dead-letters?{urlencode(query)}", LetterList)
-
-    async def purge_letters(self, order: JsonObject) -> PurgeView:
-        return await self._call("POST", "/api/v1/dead-letters/purge", PurgeView, body=order)
-
-    async def redrive(self, order: JsonObject) -> RedriveView:
-        """Begins a redrive. Made once: where its answer is lost, the next try is told its id."""
-        return await self._call("POST", "/api/v1/redrives", RedriveView, body=order, repeat=False)
-
-    async def list_redrives(self) -> RedriveList:
-        return await self._call("GET", "/api/v1/redrives", RedriveList)
-
-    async def show_redrive(self, redrive_id: str) -> RedriveView:
-        return await self._call("GET", f"/api/v1/redrives/{quote(redrive_id, safe='')}", RedriveView)
-
-    async def cancel_redrive(self, redrive_id: str) -> RedriveView:
-        return await self._call("POST", f"/api/v1/redrives/{quote(redrive_id, safe='')}/cancel", RedriveView)
 
     async def list_letters(self, query: JsonObject) -> LetterList:
         """A page of dead letters, the oldest first."""
