@@ -9,10 +9,12 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
+from delegate.engine.records.leases import LEASE
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
 from tests.cluster.conftest import Server
+from tests.cluster.servers import eventually
 from tests.cluster.test_sync_crashes import Death
 
 _BROKEN = "registry.example/web:crash"
@@ -20,7 +22,15 @@ _BROKEN = "registry.example/web:crash"
 
 @pytest.fixture
 async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=1)
+    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=2)
+    yield made
+    await made.engine.close()
+
+
+@pytest.fixture
+async def patient(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
+    """A delegate whose Lease lives as long as always."""
+    made = canarist_for(server.kubeconfig, tmp_path / "patient", namespace)
     yield made
     await made.engine.close()
 
@@ -74,9 +84,9 @@ async def test_another_attempt_takes_back_whatever_write_the_last_one_died_at(
 
 
 @pytest.mark.parametrize("image", [NEW, _BROKEN], ids=["good", "bad"])
-async def test_each_call_may_fail_once(canarist: Canarist, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+async def test_each_call_may_fail_once(patient: Canarist, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
     """Every path and verb answers 500 at its first and fourth call: the end is still fully the one or fully the other."""
-    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    await stable_stands(cluster.client, patient.namespace, replicas=2)
     real, calls = Transport.send, Counter[tuple[str, str]]()
 
     async def send(transport: Transport, call: Call, timeout: float, **options: bool) -> Answer:
@@ -85,28 +95,54 @@ async def test_each_call_may_fail_once(canarist: Canarist, cluster: Cluster, mon
             return Answer(500, {"kind": "Status", "code": 500, "reason": "InternalError", "message": "the server has a moment"})
         return await real(transport, call, timeout, **options)
 
-    async with watched(cluster.client, canarist.namespace) as capacity:
+    async with watched(cluster.client, patient.namespace) as capacity:
         with monkeypatch.context() as patched:
             patched.setattr(Transport, "send", send)
-            result = await canarist.run({"setWeight": 33}, image=image)
+            result = await patient.run({"setWeight": 33}, image=image)
 
     assert len(calls) > 8
     assert result.outcome is (Outcome.SUCCEEDED if image == NEW else Outcome.ABORTED), result
-    assert await ended(cluster, canarist) is (Phase.PROMOTED if image == NEW else Phase.RESTORED)
+    assert await ended(cluster, patient) is (Phase.PROMOTED if image == NEW else Phase.RESTORED)
     assert capacity.least >= 2
 
 
-async def test_two_delegates_at_once_come_to_one_end(canarist: Canarist, cluster: Cluster, server: Server, tmp_path: Path) -> None:
+async def test_two_delegates_at_once_come_to_one_end(patient: Canarist, cluster: Cluster, server: Server, tmp_path: Path) -> None:
     """One of them has the Lease; the other waits for it, and then finds the work done."""
-    await stable_stands(cluster.client, canarist.namespace, replicas=2)
-    other = canarist_for(server.kubeconfig, tmp_path / "other", canarist.namespace, lease_seconds=1)
+    await stable_stands(cluster.client, patient.namespace, replicas=2)
+    other = canarist_for(server.kubeconfig, tmp_path / "other", patient.namespace)
     try:
-        async with watched(cluster.client, canarist.namespace) as capacity:
-            results = await asyncio.gather(canarist.run({"setWeight": 33}), other.run({"setWeight": 33}))
+        async with watched(cluster.client, patient.namespace) as capacity:
+            results = await asyncio.gather(patient.run({"setWeight": 33}), other.run({"setWeight": 33}))
     finally:
         await other.engine.close()
 
     assert {result.outcome for result in results} == {Outcome.SUCCEEDED}, results
-    assert await ended(cluster, canarist) is Phase.PROMOTED
+    assert await ended(cluster, patient) is Phase.PROMOTED
     assert capacity.least >= 2
     assert sum(result.requests.writes > 5 for result in results) == 1
+
+
+async def test_a_lease_that_is_lost_in_between_stops_the_canary_and_another_attempt_ends_it(canarist: Canarist, cluster: Cluster) -> None:
+    """Whoever lost it writes nothing more; the journal is as it was left."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}))
+    await eventually(lambda: at_pause(cluster, canarist), within=20)
+    lease = await cluster.client.get(LEASE, canarist.namespace, "delegate-shop")
+    await cluster.client.delete(LEASE, canarist.namespace, "delegate-shop", uid=lease["metadata"]["uid"])
+    lost = await running
+
+    canarist.resume.request()
+    result = await canarist.run({"setWeight": 33}, {"pause": {}})
+
+    assert lost.outcome is Outcome.FAILED
+    assert lost.error is not None
+    assert lost.error.code == "conflict.lease_lost"
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert await ended(cluster, canarist) is Phase.PROMOTED
+
+
+async def at_pause(cluster: Cluster, canarist: Canarist) -> bool:
+    if await replicas_of(cluster.client, canarist.namespace) < 0:
+        return False
+    journal = await journal_of(cluster.client, canarist.namespace)
+    return journal.step == 1 and bool(journal.since)

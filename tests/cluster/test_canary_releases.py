@@ -25,7 +25,7 @@ AUTOSCALERS = ResourceType(
 
 @pytest.fixture
 async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=1)
+    made = canarist_for(server.kubeconfig, tmp_path, namespace)
     yield made
     await made.engine.close()
 

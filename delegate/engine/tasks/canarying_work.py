@@ -15,7 +15,7 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ClusterError, NotFoundError
 from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
 from delegate.engine.records.journals import JournalStore, StoredJournal
-from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before
+from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before, repeated
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
@@ -159,7 +159,8 @@ class CanaryWork:
 
     async def _record(self, journal: Journal, *, keep_resume: bool = True) -> None:
         self._authority.check()
-        self._stored = await self._store.write(self._stored, journal, keep_resume=keep_resume)
+        stored = self._stored
+        self._stored = await repeated(self._clock, lambda: self._store.write(stored, journal, keep_resume=keep_resume))
         if journal.phase is not self.journal.phase or journal.step != self.journal.step:
             last = journal.entries[-1].words if journal.entries else ""
             self._context.report("canary.moved", {"phase": journal.phase.value, "step": journal.step, "words": last})
