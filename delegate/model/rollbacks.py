@@ -44,10 +44,13 @@ class HelmTarget(_Strict, frozen=True):
 
 
 class GitTarget(_Strict, frozen=True):
-    """What is done in the source as well; `commit` is the one to take back."""
+    """What is done in the source as well: `commit` is taken back on `branch` (the repository's own where it is empty)."""
 
     mode: GitMode = GitMode.NONE
     commit: str = ""
+    repo_url: str = msgspec.field(default="", name="repoURL")
+    branch: str = ""
+    paths: tuple[str, ...] = ()
 
 
 class RollbackSpec(_Strict, frozen=True):

@@ -294,6 +294,8 @@ def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
             yield TaskDocumentError("spec.workload.name: which one?").at("spec.workload.name")
     if spec.git.mode is not GitMode.NONE and not spec.git.commit:
         yield TaskDocumentError("spec.git.commit: which commit is to be taken back?").at("spec.git.commit")
+    if spec.git.mode is not GitMode.NONE and not spec.git.repo_url:
+        yield TaskDocumentError("spec.git.repoURL: in which repository?").at("spec.git.repoURL")
 
 
 def _convert(value: object, wanted: type[T], where: str, file: str = "") -> T:

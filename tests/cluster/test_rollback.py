@@ -1,6 +1,7 @@
 """Back to a release, or a workload back to its own revision: never a success that changed nothing."""
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -263,3 +264,35 @@ async def test_a_verified_release_is_gone_back_to_first(syncer: Syncer, cluster:
 
     assert result.outcome is Outcome.SUCCEEDED, result
     assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+
+
+def git(directory: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
+    return subprocess.run(["git", "-C", str(directory), *who, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def test_the_commit_is_taken_back_in_the_source(syncer: Syncer, cluster: Cluster, tmp_path: Path) -> None:
+    """After the cluster; then what the source has is what runs, and a sync has nothing to do (case 20)."""
+    work, origin = syncer.directory, tmp_path / "origin.git"
+    syncer.write([settings_map(data={"level": "info"})])
+    git(work, "init", "--quiet", "--initial-branch", "main")
+    for level in ("info", "debug"):
+        syncer.write([settings_map(data={"level": level})])
+        git(work, "add", ".")
+        git(work, "commit", "--quiet", "--message", level)
+    git(tmp_path, "clone", "--quiet", "--bare", str(work), str(origin))
+    source = {"repoURL": origin.as_uri(), "targetRevision": "main", "path": "."}
+    syncer.spec = {"source": {**source, "targetRevision": git(work, "rev-parse", "HEAD~1")}}
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    syncer.spec = {"source": source}
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    bad = git(work, "rev-parse", "HEAD")
+
+    result = await syncer.roll_back(git={"mode": "revert", "commit": bad, "repoURL": origin.as_uri(), "branch": "main"})
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert any("is taken back" in notice for notice in result.notices)
+    assert git(origin, "log", "-1", "--format=%s", "main").startswith("Revert")
+    assert (await cluster.client.get(CONFIG_MAPS, syncer.namespace, "settings"))["data"] == {"level": "info"}
+    after = await syncer.sync()
+    assert (after.outcome, after.summary.configured) == (Outcome.SUCCEEDED, 0)

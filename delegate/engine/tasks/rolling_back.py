@@ -18,6 +18,7 @@ from delegate.engine.tasks.recording import mark_verified
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.undoing import WorkloadUndo
 from delegate.engine.tasks.verifying import VerifyRun
+from delegate.engine.tasks.writing_repositories import revert_commit
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.hooks import phases_of
 from delegate.model.plan import Plan
@@ -26,6 +27,7 @@ from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.rollbacks import Choice, GitMode, RollbackSpec, choose_release
 from delegate.model.tasks import SyncSpec, Task, TaskKind
+from delegate.model.updates.requests import UpdateMode
 
 _REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
 
@@ -88,6 +90,7 @@ class RollbackRun:
         await self._verify()
         if self._spec.verification:
             await mark_verified(client, self._task.application, ground.desired.namespace)
+        await self._revert_commit(choice)
 
     async def _verify(self) -> None:
         """What failed before has to pass again: otherwise the old version isn't the cure. Raises NotVerifiedError."""
@@ -98,6 +101,30 @@ class RollbackRun:
         verify = VerifyRun(task, self._context, self._parts)
         with self._report.timed("verify"):
             await verify.execute()
+
+    async def _revert_commit(self, choice: Choice) -> None:
+        """Takes the commit back in the source, once the cluster is: until it is, a sync of its content is refused."""
+        git = self._spec.git
+        if git.mode is GitMode.NONE:
+            return
+        left = choice.current.number if choice.current else 0
+        with self._report.timed("revert"):
+            written = await revert_commit(
+                self._parts,
+                repo_url=git.repo_url,
+                branch=git.branch,
+                commit=git.commit,
+                mode=UpdateMode.MERGE_REQUEST if git.mode is GitMode.MERGE_REQUEST else UpdateMode.COMMIT,
+                application=self._task.application,
+                task_id=self._context.task_id,
+                policy=retrying_of(self._task, self._parts),
+                deadline=self._context.deadline,
+                evidence=f"{self._task.application} was rolled back from release {left} to {choice.target.number}.",
+                paths=git.paths,
+            )
+        where = written.url or f"{written.commit[:12]} on {written.branch}"
+        short = git.commit[:12]
+        self._report.notice([f"commit {short} is taken back: {where}" if written.made else f"commit {short} was taken back before"])
 
     async def _carry_out(self, ground: Ground, plan: Plan, spec: SyncSpec, choice: Choice) -> None:
         carrier = Carrier(
@@ -154,9 +181,4 @@ def _refuse_unsupported(spec: RollbackSpec) -> None:
         raise UnsupportedTaskError(
             "spec.helmRelease: Helm's own releases are not rolled back by this version",
             hint="an Application that renders the chart goes back by its releases; else: helm rollback",
-        )
-    if spec.git.mode is not GitMode.NONE:
-        raise UnsupportedTaskError(
-            "spec.git: the commit is not taken back by this version",
-            hint="revert it, and leave `git` out: the content is refused until then",
         )
