@@ -80,6 +80,8 @@ class CanaryRun:
         self._message = ""
         self._release = digest(msgspec.to_builtins(self._spec))
         self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
+        if self._spec.smoke_test is not None:
+            raise UnsupportedTaskError("this delegate runs no smoke test, so nothing would be tested", hint="leave smokeTest out")
         if any(step.verify for step in self._spec.steps) and parts.providers is None:
             raise UnsupportedTaskError("this delegate has no providers of evidence", hint="give it the file of DELEGATE_PROVIDERS")
 
