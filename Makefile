@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/tools
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: setup services demo test check chaos bench clean
 

@@ -33,6 +33,9 @@ async def test_a_crowd_comes_back_spread_out(tmp_path: Path) -> None:
         crowd = asyncio.create_task(gather(arrivals, url, token))
         exits.callback(crowd.cancel)
         await eventually(lambda: len(arrivals.opened) == SIZE, within=90.0)
+        await asyncio.sleep(1.0)  # until the manager has counted them all
+        arrivals.reset()
+        await eventually(lambda: len(arrivals.contacts) == SIZE, within=60.0)  # by now each has been told how many they are
         manager.signal(signal.SIGKILL)
         await manager.ended()
         await asyncio.sleep(15.0)  # the outage itself: longer than the first steps of a backoff
