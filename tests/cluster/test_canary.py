@@ -54,7 +54,7 @@ async def test_a_version_that_is_never_ready_is_taken_back_by_our_own_clock(cana
     """Nothing crashes and nothing happens: the progress deadline decides."""
     await stable_stands(cluster.client, canarist.namespace)
 
-    result = await canarist.run({"setWeight": 20}, image="registry.example/web:never-ready", progressDeadline="1s")
+    result = await canarist.run({"setWeight": 20}, image="registry.example/notready:never-ready", progressDeadline="1s")
 
     assert result.outcome is Outcome.ABORTED, result
     assert "0 of 1 pods are ready" in result.message
