@@ -125,6 +125,8 @@ async def test_hooks_of_earlier_syncs_go_too(syncer: Syncer, cluster: Cluster) -
     syncer.write([settings_map(), hook("migrate", "PreSync")])
     await syncer.sync()
     assert await exists(cluster, jobs, syncer.namespace, "migrate")
+    syncer.write([settings_map(data={"level": "debug"})])  # its last release has no hook any more
+    await syncer.sync()
     await syncer.sync(delete="cascade")
     await eventually(lambda: _is_gone(cluster, jobs, syncer.namespace, "migrate"))
 

@@ -8,6 +8,7 @@ inventory, so the next attempt goes on from there.
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 
 import msgspec
 
@@ -32,13 +33,21 @@ from delegate.model.errors import raise_all
 from delegate.model.hooks import HOOK_OF_LABEL, Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
 from delegate.model.plan import Plan, PlannedChange, plan_hash
-from delegate.model.resources import ResourceKey
+from delegate.model.resources import GroupKind, ResourceKey
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import Deletion, Task, TaskKind
 from delegate.model.waves import order_for_prune
 
 _REFUSING = (Category.INPUT, Category.POLICY)
+
+
+_HookPlace = tuple[GroupKind, str, str]
+"""The kind of a hook, its version and namespace."""
+
+
+def _places_of(hooks: Iterable[Hook]) -> set[_HookPlace]:
+    return {(hook.manifest.group_kind, hook.manifest.version, hook.manifest.namespace) for hook in hooks}
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -64,6 +73,7 @@ class DeletionRun:
         self._options, self._notices = read_sync_options(spec.sync_policy.sync_options)
         self._namespace = task.destination.namespace or LOCAL_NAMESPACE
         self._applyset = application_applyset_id(task.application, self._namespace)
+        self._hook_places: set[_HookPlace] = set()
         self._message = ""
 
     async def execute(self) -> None:
@@ -132,11 +142,16 @@ class DeletionRun:
             releases = await store.known()
             if not releases:
                 return ()
+            for earlier in releases[1:]:
+                _, kept = await store.load(earlier.number)
+                self._hook_places |= _places_of(take_hooks_apart(kept).hooks)
             _, manifests = await store.load(releases[0].number)
         except ForbiddenError:
             self._report.notice(["no release may be read: PreDelete and PostDelete hooks are not run"])
             return ()
-        return take_hooks_apart(manifests).hooks
+        hooks = take_hooks_apart(manifests).hooks
+        self._hook_places |= _places_of(hooks)
+        return hooks
 
     async def _end(self, ending: _Ending) -> None:
         client = ending.client
@@ -182,9 +197,8 @@ class DeletionRun:
 
     async def _remove_hooks(self, ending: _Ending) -> None:
         """What hooks of this Application are still there, from whatever sync: they are in no inventory, and nobody else's."""
-        places = {(hook.manifest.group_kind, hook.manifest.version, hook.manifest.namespace) for hook in ending.hooks}
         labels = f"{HOOK_OF_LABEL}={self._applyset}"
-        for group_kind, version, namespace in sorted(places):
+        for group_kind, version, namespace in sorted(self._hook_places):
             with contextlib.suppress(UnknownKindError, NotFoundError):
                 resource_type = await ending.discovery.resource_for(group_kind, version)
                 found = await ending.client.list(resource_type, namespace, labels=labels, metadata_only=True)
