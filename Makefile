@@ -42,8 +42,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# In the order of the files: by their number of tests, the long ones with few would come last, and alone.
 test: check services
-	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # For as long as one likes, by a seed of one's own: make chaos SECONDS=3600 SEED=7
 chaos: setup services

@@ -179,7 +179,7 @@ async def test_a_renewal_that_fails_once(
 ) -> None:
     """One failed renewal is tried again in time; whether it arrived makes no difference."""
     flaky, client = through_flaky
-    async with hold_lease(client, "shop", namespace, holder="attempt-1", seconds=2) as lease:
+    async with hold_lease(client, "shop", namespace, holder="attempt-1", seconds=4) as lease:
         flaky.add(fault, method="PUT", times=2)  # type: ignore[arg-type]
         await eventually(lambda: flaky.count("PUT") >= 4)
         lease.check()
