@@ -19,7 +19,7 @@ _POD = re.compile(f"^(pod/.*?-)(?:<pod>|{_DRAWN}{{5}}|{_DRAWN}{{6,10}}-{_DRAWN}{
 async def test_kubectl_and_helm_print_what_they_printed_on_a_real_control_plane(simulator: Simulator, tmp_path: Path) -> None:
     """Every exit code and every recorded line is the same, names that are drawn for pods aside."""
     session = load("kubectl-helm-session")
-    person = Person(simulator, tmp_path, "work")
+    person = Person(simulator, tmp_path, "team")
     for name, text in session["files"].items():
         path = person.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
