@@ -13,6 +13,7 @@ import msgspec
 
 from delegate.model.applied import APPLIED_ANNOTATION
 from delegate.model.lists import key_of, likely_keys
+from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject
 from delegate.model.results import Change
 
@@ -135,15 +136,11 @@ def _is_same(old: Any, new: Any) -> bool:
 def _shown(path: _Path, old: Any, new: Any, *, secret: bool) -> Change:
     if secret and _is_secret(path):
         old, new = (value if value is _ABSENT else HIDDEN for value in (old, new))
-    return Change(path=_pointer(path), before=_shortened(old), after=_shortened(new))
+    return Change(path=pointer_of(path), before=_shortened(old), after=_shortened(new))
 
 
 def _is_secret(path: _Path) -> bool:
     return path[0] in ("data", "stringData") or path[:3] == ("metadata", "annotations", _LAST_APPLIED)
-
-
-def _pointer(path: _Path) -> str:
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def _shortened(value: Any) -> Any:

@@ -12,6 +12,7 @@ import msgspec
 
 from delegate.model.applied import FIELD_MANAGER
 from delegate.model.lists import key_of, likely_keys
+from delegate.model.pointers import steps_of
 from delegate.model.resources import JsonObject
 
 Path = tuple[str | int, ...]
@@ -35,8 +36,7 @@ def resolve_pointer(pointer: str, body: JsonObject) -> list[Path]:
     if not pointer.startswith("/"):
         return []
     found: list[tuple[Path, Any]] = [((), body)]
-    for part in pointer[1:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
+    for name in steps_of(pointer):
         found = [each for path, value in found for each in _steps(path, value, name)]
     return [path for path, _ in found]
 

@@ -23,6 +23,7 @@ import msgspec
 from delegate.model.applied import APPLIED_ANNOTATION, FIELD_MANAGER, PART_OF_LABEL
 from delegate.model.fieldsets import Path, ownership_at, resolve_conflict, resolve_pointer, value_at
 from delegate.model.lists import likely_keys
+from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject, Manifest
 
 OWNERSHIP_ANNOTATION = "delegate.gitops/ownership"
@@ -196,10 +197,6 @@ def leave_conflicts(body: JsonObject, fields: Iterable[str]) -> tuple[JsonObject
     """A body without the fields that a conflict names (`.spec.replicas`), and those of them that are in it."""
     paths = [path for field in fields if (path := resolve_conflict(field, body)) is not None]
     return _without(body, paths), tuple(pointer_of(path) for path in paths)
-
-
-def pointer_of(path: Path) -> str:
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
 def _leaves(body: JsonObject, path: Path) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from delegate.model.applied import FIELD_MANAGER
 from delegate.model.changes import HIDDEN
+from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject
 from delegate.model.results import Change
 
@@ -76,8 +77,7 @@ def removed_by_takeover(live: JsonObject, ours: JsonObject, *, secret: bool, tak
     for path, value in _leaves(left, others, live, ()):
         if path[:2] == ("metadata", "annotations") and path[-1:] == (_LAST_APPLIED,):
             continue  # its removal is no change of the object that anybody means
-        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-        changes.append(Change(path=pointer, before=HIDDEN if secret and path[0] in ("data", "stringData") else value))
+        changes.append(Change(path=pointer_of(path), before=HIDDEN if secret and path[0] in ("data", "stringData") else value))
     return tuple(changes)
 
 

@@ -17,16 +17,16 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.model.leases import LEASE_SECONDS
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import DEPLOYMENTS, SERVICES
+from delegate.model.resources import JsonObject
 from delegate.model.results import TaskResult
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.versions import images_of
 from delegate.model.rollouts.workloads import wanted_replicas
 from delegate.model.tasks import read_task
-from tests.cluster.servers import DEPLOYMENTS, eventually
+from tests.cluster.servers import eventually
 from tests.cluster.syncing import deployment, syncer_for
 
-SERVICES = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
 OLD, NEW = "registry.example/web:1.0", "registry.example/web:2.0"
 
 

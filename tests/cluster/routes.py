@@ -10,15 +10,13 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import AlreadyExistsError, NotFoundError, UnknownKindError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.traffic.routers import RoutePlace
+from delegate.model.resource_types import ENDPOINT_SLICES, SERVICES
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from tests.cluster.servers import eventually
 
 DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )
-SERVICES = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
-INGRESSES = ResourceType(group="networking.k8s.io", version="v1", kind="Ingress", plural="ingresses", namespaced=True)
-SLICES = ResourceType(group="discovery.k8s.io", version="v1", kind="EndpointSlice", plural="endpointslices", namespaced=True)
 HTTP_ROUTE = GroupKind("gateway.networking.k8s.io", "HTTPRoute")
 VIRTUAL_SERVICE = GroupKind("networking.istio.io", "VirtualService")
 CANARY_SELECTOR = {"app": "web-canary"}
@@ -116,11 +114,11 @@ class Ground:
         endpoints = [{"addresses": ["10.1.1.1"], "conditions": {"ready": True}}]
         metadata = {"name": f"{service}-test", "namespace": self.namespace, "labels": labels}
         body = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": "IPv4"}
-        await self.client.create(SLICES, {**body, "endpoints": endpoints, "ports": []})
+        await self.client.create(ENDPOINT_SLICES, {**body, "endpoints": endpoints, "ports": []})
 
     async def pods_are_gone(self, service: str = "web-canary") -> None:
-        found = await self.client.get(SLICES, self.namespace, f"{service}-test")
-        await self.client.delete(SLICES, self.namespace, f"{service}-test", uid=found["metadata"]["uid"])
+        found = await self.client.get(ENDPOINT_SLICES, self.namespace, f"{service}-test")
+        await self.client.delete(ENDPOINT_SLICES, self.namespace, f"{service}-test", uid=found["metadata"]["uid"])
 
     async def exists(self, type: ResourceType, name: str) -> bool:
         try:

@@ -13,13 +13,10 @@ from delegate.engine.clusters.registry import Cluster, ClusterRegistry, ClusterS
 from delegate.engine.clusters.transport import Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.lifecycle.retrying import Retrying
-from delegate.model.resources import GroupKind, JsonObject, ResourceType
+from delegate.model.resource_types import NAMESPACES
+from delegate.model.resources import GroupKind, JsonObject
 from delegate.model.tasks import Destination
 
-CONFIG_MAPS = ResourceType(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
-SECRETS = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
-NAMESPACES = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
-DEPLOYMENTS = ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
 FAST = Retrying(max_attempts=4, base_seconds=0.001, max_seconds=0.01, max_duration_seconds=20.0)
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
+from delegate.model.resource_types import DEPLOYMENTS
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
 from tests.cluster.conftest import Server
-from tests.cluster.servers import DEPLOYMENTS, eventually
+from tests.cluster.servers import eventually
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
-from delegate.engine.records.leases import LEASE
+from delegate.model.resource_types import LEASES
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
@@ -127,8 +127,8 @@ async def test_a_lease_that_is_lost_in_between_stops_the_canary_and_another_atte
     await stable_stands(cluster.client, canarist.namespace, replicas=2)
     running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}))
     await eventually(lambda: at_pause(cluster, canarist), within=20)
-    lease = await cluster.client.get(LEASE, canarist.namespace, "delegate-shop")
-    await cluster.client.delete(LEASE, canarist.namespace, "delegate-shop", uid=lease["metadata"]["uid"])
+    lease = await cluster.client.get(LEASES, canarist.namespace, "delegate-shop")
+    await cluster.client.delete(LEASES, canarist.namespace, "delegate-shop", uid=lease["metadata"]["uid"])
     lost = await running
 
     canarist.resume.request()

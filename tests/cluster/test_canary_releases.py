@@ -10,12 +10,13 @@ import pytest
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.journals import JournalStore
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, eventually
+from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, deployment, settings_map
 
 AUTOSCALERS = ResourceType(

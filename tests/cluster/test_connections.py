@@ -22,7 +22,8 @@ from delegate.engine.clusters.retrying import ONE_TRY
 from delegate.engine.clusters.transport import Transport
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.foundation.secrets import SecretUrl
-from tests.cluster.servers import CONFIG_MAPS, FAST, StaticSource, client_from, client_of, config_map
+from delegate.model.resource_types import CONFIG_MAPS
+from tests.cluster.servers import FAST, StaticSource, client_from, client_of, config_map
 from tests.fakes.flaky_api import FlakyApi, html, reply, status_body
 from tests.foundation.clocks import ManualClock
 

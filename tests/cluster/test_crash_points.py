@@ -21,8 +21,9 @@ from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.model.applied import label_member
 from delegate.model.inventory import InventoryState, application_applyset_id, confirmed, entry_of, inventory_name, to_prune
 from delegate.model.inventory import intended as intended_inventory
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
-from tests.cluster.servers import CONFIG_MAPS, config_map, eventually
+from tests.cluster.servers import config_map, eventually
 from tests.fakes.flaky_api import FlakyApi, answer_lost, reset
 
 APPLICATION = "shop"

@@ -10,13 +10,12 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.releases import ReleaseStore
 from delegate.model.applied import APPLIED_ANNOTATION, PART_OF_LABEL
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, LEASES
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, eventually
+from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, actions, deployment, settings_map, syncer_for
-
-LEASES = ResourceType(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", namespaced=True)
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from delegate.engine.clusters.registry import read_identity
 from delegate.engine.clusters.retrying import ONE_TRY
 from delegate.foundation.errors import Category
 from delegate.foundation.lifecycle.retrying import Retrying
-from tests.cluster.servers import CONFIG_MAPS, SECRETS, client_of, config_map, eventually
+from delegate.model.resource_types import CONFIG_MAPS, SECRETS
+from tests.cluster.servers import client_of, config_map, eventually
 from tests.fakes.flaky_api import FlakyApi, hang, html, reply, reset, status_body, truncated
 from tests.foundation.clocks import ManualClock
 

@@ -7,8 +7,9 @@ import pytest
 from delegate.engine.clusters import errors
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.guarding import apply_guarded, apply_new
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import JsonObject
-from tests.cluster.servers import CONFIG_MAPS, config_map
+from tests.cluster.servers import config_map
 
 
 def planned(cluster: Cluster, live: JsonObject, data: dict[str, str], *, dry_run: bool = False) -> Awaitable[JsonObject]:

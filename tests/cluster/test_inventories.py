@@ -8,9 +8,10 @@ from delegate.engine.clusters import errors as cluster_errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.errors import InventoryChangedError, LateWriterError
-from delegate.engine.records.inventories import CONFIG_MAP, InventoryStore
+from delegate.engine.records.inventories import InventoryStore
 from delegate.model.errors import CorruptInventoryError, ForeignInventoryError
 from delegate.model.inventory import APPLYSET_ID_LABEL, Inventory, InventoryEntry, InventoryState, application_applyset_id
+from delegate.model.resource_types import CONFIG_MAPS
 from tests.cluster.servers import config_map
 from tests.fakes.flaky_api import FlakyApi, answer_lost, reset
 
@@ -96,7 +97,7 @@ async def test_foreign_labels_survive_and_disturb_nobody(cluster: Cluster, names
     """Somebody who labels the ConfigMap makes no writer late, and keeps the label."""
     store = store_of(cluster, namespace)
     stored = await store.write(await store.read(), inventory("a"))
-    await cluster.client.patch(CONFIG_MAP, namespace, NAME, {"metadata": {"labels": {"team": "x"}, "annotations": {"n": "1"}}})
+    await cluster.client.patch(CONFIG_MAPS, namespace, NAME, {"metadata": {"labels": {"team": "x"}, "annotations": {"n": "1"}}})
 
     await store.write(stored, inventory("a", "b"))
 
@@ -134,7 +135,7 @@ async def test_removing_hits_only_what_was_read(cluster: Cluster, namespace: str
 async def test_another_tools_record_is_left_alone(cluster: Cluster, namespace: str) -> None:
     """A ConfigMap of that name that isn't ours is neither read nor written."""
     theirs = config_map(namespace, NAME, annotations={"applyset.kubernetes.io/tooling": "kubectl/v1.27"})
-    await cluster.client.apply(CONFIG_MAP, theirs, manager="kubectl")
+    await cluster.client.apply(CONFIG_MAPS, theirs, manager="kubectl")
 
     with pytest.raises(ForeignInventoryError, match="kubectl"):
         await store_of(cluster, namespace).read()
@@ -144,7 +145,7 @@ async def test_a_broken_record_is_named(cluster: Cluster, namespace: str) -> Non
     """What can't be read stops the sync, rather than to be taken for nothing owned."""
     store = store_of(cluster, namespace)
     await store.write(await store.read(), inventory("a"))
-    await cluster.client.patch(CONFIG_MAP, namespace, NAME, {"binaryData": {"inventory.json.gz": "AAAA"}})
+    await cluster.client.patch(CONFIG_MAPS, namespace, NAME, {"binaryData": {"inventory.json.gz": "AAAA"}})
 
     with pytest.raises(CorruptInventoryError) as caught:
         await store.read()

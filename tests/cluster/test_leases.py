@@ -8,16 +8,17 @@ from delegate.engine.clusters import errors as cluster_errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.errors import LeaseHeldError, LeaseLostError
-from delegate.engine.records.leases import LEASE, acquire_lease, hold_lease
+from delegate.engine.records.leases import acquire_lease, hold_lease
 from delegate.model.leases import LeaseRecord, read_lease
-from tests.cluster.servers import CONFIG_MAPS, eventually
+from delegate.model.resource_types import CONFIG_MAPS, LEASES
+from tests.cluster.servers import eventually
 from tests.fakes.flaky_api import FlakyApi, answer_lost, hang, reply, reset, status_body
 
 NAME = "delegate-shop"
 
 
 async def record_of(cluster: Cluster, namespace: str) -> LeaseRecord:
-    return read_lease(await cluster.client.get(LEASE, namespace, NAME))
+    return read_lease(await cluster.client.get(LEASES, namespace, NAME))
 
 
 async def renewed_since(cluster: Cluster, namespace: str, before: LeaseRecord) -> None:
@@ -29,7 +30,7 @@ async def renewed_since(cluster: Cluster, namespace: str, before: LeaseRecord) -
 
 async def steal(cluster: Cluster, namespace: str) -> None:
     """Another attempt takes the Lease by force, as an operator's mistake or a split clock would."""
-    await cluster.client.patch(LEASE, namespace, NAME, {"spec": {"holderIdentity": "thief", "leaseTransitions": 99}})
+    await cluster.client.patch(LEASES, namespace, NAME, {"spec": {"holderIdentity": "thief", "leaseTransitions": 99}})
 
 
 async def test_taken_renewed_and_given_back(cluster: Cluster, namespace: str) -> None:
@@ -127,8 +128,8 @@ async def test_work_ends_when_the_lease_is_deleted(cluster: Cluster, namespace: 
 
     async def work() -> None:
         async with hold_lease(cluster.client, "shop", namespace, holder="attempt-1", seconds=3):
-            lease = await cluster.client.get(LEASE, namespace, NAME)
-            await cluster.client.delete(LEASE, namespace, NAME, uid=lease["metadata"]["uid"])
+            lease = await cluster.client.get(LEASES, namespace, NAME)
+            await cluster.client.delete(LEASES, namespace, NAME, uid=lease["metadata"]["uid"])
             await asyncio.sleep(30)
 
     with pytest.raises(LeaseLostError, match="somebody deleted it"):
@@ -138,11 +139,11 @@ async def test_work_ends_when_the_lease_is_deleted(cluster: Cluster, namespace: 
 async def test_a_foreign_label_takes_no_authority(cluster: Cluster, namespace: str) -> None:
     """A write to the Lease that changes neither holder nor fence is no loss."""
     async with hold_lease(cluster.client, "shop", namespace, holder="attempt-1", seconds=3) as lease:
-        await cluster.client.patch(LEASE, namespace, NAME, {"metadata": {"labels": {"team": "x"}}})
+        await cluster.client.patch(LEASES, namespace, NAME, {"metadata": {"labels": {"team": "x"}}})
         await renewed_since(cluster, namespace, await record_of(cluster, namespace))
         lease.check()
 
-    assert (await cluster.client.get(LEASE, namespace, NAME))["metadata"]["labels"]["team"] == "x"
+    assert (await cluster.client.get(LEASES, namespace, NAME))["metadata"]["labels"]["team"] == "x"
 
 
 async def test_the_works_own_error_comes_out_as_it_is(cluster: Cluster, namespace: str) -> None:

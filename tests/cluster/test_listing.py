@@ -9,8 +9,9 @@ from aiohttp import web
 from delegate.engine.clusters import errors, listing
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resource_types import CONFIG_MAPS, NAMESPACES
 from delegate.model.resources import JsonObject
-from tests.cluster.servers import CONFIG_MAPS, NAMESPACES, config_map
+from tests.cluster.servers import config_map
 from tests.fakes.flaky_api import FlakyApi, reply, status_body
 
 EXPIRED = status_body(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")

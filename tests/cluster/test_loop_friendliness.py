@@ -9,10 +9,11 @@ from blockbuster import blockbuster_ctx
 
 from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
 from delegate.engine.records.leases import hold_lease
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import GroupKind
 from delegate.model.tasks import Destination
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, config_map, drop_namespace, new_namespace
+from tests.cluster.servers import config_map, drop_namespace, new_namespace
 
 _USES = """
 import asyncio, sys

@@ -9,12 +9,10 @@ import pytest
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
 from delegate.engine.tasks.new_versions import await_new_version
-from delegate.model.resources import ResourceType
+from delegate.model.resource_types import DEPLOYMENTS, PODS
 from delegate.model.verification.checks import Workload
-from tests.cluster.servers import DEPLOYMENTS
 from tests.cluster.syncing import deployment
 
-PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 WEB = Workload("Deployment", "web")
 
 

@@ -8,8 +8,9 @@ import pytest
 from delegate.engine.clusters import access, errors
 from delegate.engine.clusters.metering import RequestMeter
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS
 from delegate.model.resources import JsonObject, ResourceType
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS, config_map, kind
+from tests.cluster.servers import config_map, kind
 
 SOMEBODY = "11111111-1111-1111-1111-111111111111"
 

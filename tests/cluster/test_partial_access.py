@@ -12,8 +12,9 @@ from delegate.engine.clusters import errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
 from delegate.foundation.errors import Category
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, SECRETS
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, SECRETS, config_map, kind
+from tests.cluster.servers import config_map, kind
 from tests.fakes.flaky_api import FlakyApi, reply, status_body
 
 _RBAC = "rbac.authorization.k8s.io"

@@ -10,10 +10,11 @@ from delegate.engine.clusters.registry import Cluster, ClusterRegistry, ClusterS
 from delegate.engine.sources.access.books import AccessBook
 from delegate.engine.sources.access.entries import Kind
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
+from delegate.model.resource_types import CONFIG_MAPS, SECRETS
 from delegate.model.resources import JsonObject
 from delegate.model.tasks import Destination
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, FAST, SECRETS
+from tests.cluster.servers import FAST
 from tests.foundation.clocks import ManualClock
 
 URL = "https://git.example.test/config.git"

@@ -10,10 +10,10 @@ import pytest
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.releases import ReleaseStore
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS
 from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
 from tests.verification.prometheus import running_prometheus
 

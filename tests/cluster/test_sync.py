@@ -10,9 +10,10 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
 from delegate.model.applied import APPLIED_ANNOTATION, PART_OF_LABEL
 from delegate.model.inventory import InventoryState
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS
 from delegate.model.results import Outcome, SyncStatus
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS, drop_namespace
+from tests.cluster.servers import drop_namespace
 from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
 
 

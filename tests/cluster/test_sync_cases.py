@@ -9,15 +9,13 @@ import yaml
 
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES, STATEFUL_SETS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome, SyncStatus, TaskResult
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, DEPLOYMENTS, SECRETS
 from tests.cluster.syncing import Syncer, actions, resource, syncer_for
 
 CASES = Path(__file__).parent.parent / "data" / "cases" / "sync"
-SERVICES = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
-STATEFUL_SETS = ResourceType(group="apps", version="v1", kind="StatefulSet", plural="statefulsets", namespaced=True)
 DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )

@@ -17,11 +17,11 @@ from delegate.engine.sources.manifests import Sources
 from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopSignal
+from delegate.model.resource_types import CONFIG_MAPS, SECRETS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import read_task
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, SECRETS
 from tests.cluster.syncing import Syncer, actions, syncer_for
 from tests.sources.charts import chart
 from tests.sources.repositories import ENVIRONMENT, HttpServer, Repository

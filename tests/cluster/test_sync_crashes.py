@@ -19,9 +19,9 @@ from delegate.engine.tasks import carrying_out, deleting
 from delegate.model.applied import PART_OF_LABEL
 from delegate.model.inventory import InventoryState, application_applyset_id
 from delegate.model.releases import Release, ReleaseOutcome
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS
 from tests.cluster.syncing import Syncer, settings_map, syncer_for
 
 _SHORT_LEASE = 2

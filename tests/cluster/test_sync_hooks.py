@@ -10,13 +10,12 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
 from delegate.model.hooks import FINALIZER
 from delegate.model.inventory import InventoryState
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import CONFIG_MAPS, JOBS
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS
 from tests.cluster.syncing import Syncer, actions, deployment, settings_map, syncer_for
 
-JOBS = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
 HOOK = "argocd.argoproj.io/hook"
 POLICY = "argocd.argoproj.io/hook-delete-policy"
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resource_types import CONFIG_MAPS, NAMESPACES
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, NAMESPACES, drop_namespace
+from tests.cluster.servers import drop_namespace
 from tests.cluster.syncing import Syncer, actions, settings_map, syncer_for
 
 _RBAC = "rbac.authorization.k8s.io"

@@ -20,14 +20,13 @@ from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.foundation.lifecycle.retrying import Retrying
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import CONFIG_MAPS
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult
 from delegate.model.tasks import read_task
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS
 from tests.cluster.syncing import deployment, settings_map
 
-DEPLOYMENTS = ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
 FAST = Retrying(max_attempts=4, base_seconds=0.01, max_seconds=0.1, max_duration_seconds=20.0)
 EXEMPTIONS = "delegate.gitops/policy-exemptions"
 VALUE = "hunter2-Zx9q"

@@ -6,16 +6,12 @@ from pathlib import Path
 import pytest
 
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resource_types import CONFIG_MAPS, JOBS, PODS, SERVICES, STATEFUL_SETS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS
 from tests.cluster.syncing import Syncer, actions, resource, settings_map, syncer_for
 
-JOBS = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
-SERVICES = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
-STATEFUL_SETS = ResourceType(group="apps", version="v1", kind="StatefulSet", plural="statefulsets", namespaced=True)
-PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 REPLACE = {"argocd.argoproj.io/sync-options": "Replace=true"}
 
 

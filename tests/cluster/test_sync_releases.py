@@ -10,9 +10,9 @@ from delegate.engine.records.errors import UnknownReleaseError
 from delegate.engine.records.releases import ReleaseStore
 from delegate.model.errors import CorruptReleaseError
 from delegate.model.releases import ReleaseOutcome, release_name
+from delegate.model.resource_types import SECRETS
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import SECRETS
 from tests.cluster.syncing import Syncer, deployment, settings_map, syncer_for
 
 

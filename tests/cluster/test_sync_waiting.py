@@ -9,10 +9,10 @@ import pytest
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.model.health.verdicts import HealthStatus
+from delegate.model.resource_types import DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
-from tests.cluster.servers import DEPLOYMENTS
 from tests.cluster.syncing import Syncer, deployment, resource, syncer_for
 
 

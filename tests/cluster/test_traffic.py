@@ -22,11 +22,12 @@ from delegate.engine.traffic.marks import Mark, mark_of, marked
 from delegate.engine.traffic.nginx import nginx_router
 from delegate.engine.traffic.patching import guarded_patch
 from delegate.engine.traffic.writing import Writer, type_of
+from delegate.model.resource_types import INGRESSES, SERVICES
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.canaries import NEW, Canarist, canarist_for, image_of, stable_stands
 from tests.cluster.conftest import Server
-from tests.cluster.routes import HTTP_ROUTE, INGRESSES, SERVICES, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
+from tests.cluster.routes import HTTP_ROUTE, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
 
 ROUTE = {"httpRoute": "web", "timeout": "15s"}
 

@@ -8,10 +8,11 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
+from delegate.model.resource_types import INGRESSES, SERVICES
 from delegate.model.results import Outcome
 from tests.cluster.canaries import Canarist, canarist_for, replicas_of, stable_stands
 from tests.cluster.conftest import Server
-from tests.cluster.routes import HTTP_ROUTE, INGRESSES, SERVICES, Ground, accepted, main_ingress, served
+from tests.cluster.routes import HTTP_ROUTE, Ground, accepted, main_ingress, served
 from tests.cluster.test_sync_crashes import Death
 
 ROUTED = ("httproutes", "services", "endpointslices")

@@ -16,9 +16,10 @@ from delegate.engine.clusters.credentials import Credentials, bearer
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.watches import WatchEvent, WatchEventKind
 from delegate.foundation.lifecycle.retrying import Retrying
+from delegate.model.resource_types import CONFIG_MAPS, NAMESPACES
 from delegate.model.resources import JsonObject
 from tests.cluster.conftest import Server
-from tests.cluster.servers import CONFIG_MAPS, NAMESPACES, StaticSource, client_from, client_of, config_map
+from tests.cluster.servers import StaticSource, client_from, client_of, config_map
 from tests.fakes.flaky_api import Fault, FlakyApi, cut_after, html, reply, reset, silent, status_body
 
 ADDED, MODIFIED, DELETED, SYNCED = WatchEventKind.ADDED, WatchEventKind.MODIFIED, WatchEventKind.DELETED, WatchEventKind.SYNCED

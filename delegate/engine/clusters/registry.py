@@ -27,14 +27,13 @@ from delegate.engine.clusters.retrying import ONE_TRY
 from delegate.engine.clusters.transport import ProxyFor, Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.lifecycle.retrying import Retrying
-from delegate.model.resources import ResourceType
+from delegate.model.resource_types import NAMESPACES
 from delegate.model.tasks import Destination
 from delegate.protocol.enrolment import ClusterName
 
 log = structlog.get_logger()
 
 _ANNOUNCE_SECONDS = 10.0
-_NAMESPACE = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -238,7 +237,7 @@ class ClusterRegistry:
 async def read_identity(client: ApiClient) -> str:
     """The uid of the kube-system namespace; where we may not read it, a hash of the server's address and CA. Raises ClusterError."""
     with contextlib.suppress(errors.ForbiddenError, errors.NotFoundError, errors.UnknownKindError):
-        namespace = await client.get_metadata(_NAMESPACE, "", "kube-system")
+        namespace = await client.get_metadata(NAMESPACES, "", "kube-system")
         uid = str((namespace.get("metadata") or {}).get("uid") or "")
         if uid:
             return uid

@@ -13,11 +13,11 @@ from delegate.engine.clusters import errors as cluster_errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.records.errors import InventoryChangedError, LateWriterError
 from delegate.model.inventory import Inventory, inventory_config_map, inventory_name, read_inventory
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import CONFIG_MAPS
+from delegate.model.resources import JsonObject
 
 log = structlog.get_logger()
 
-CONFIG_MAP = ResourceType(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 _MOST_TRIES = 4
 
 
@@ -47,7 +47,7 @@ class InventoryStore:
         Raises ForeignInventoryError, CorruptInventoryError, ClusterError.
         """
         try:
-            config_map = await self._client.get(CONFIG_MAP, self._namespace, self._name)
+            config_map = await self._client.get(CONFIG_MAPS, self._namespace, self._name)
         except cluster_errors.NotFoundError:
             return StoredInventory()
         return StoredInventory(read_inventory(config_map), config_map)
@@ -88,7 +88,7 @@ class InventoryStore:
             return
         try:
             await self._client.delete(
-                CONFIG_MAP, self._namespace, self._name, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+                CONFIG_MAPS, self._namespace, self._name, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
             )
         except cluster_errors.NotFoundError:
             return
@@ -110,8 +110,8 @@ class InventoryStore:
     async def _put(self, stored: StoredInventory, inventory: Inventory) -> JsonObject:
         wanted = inventory_config_map(self._application, self._namespace, inventory)
         if not stored.exists:
-            return await self._client.create(CONFIG_MAP, wanted)
-        return await self._client.replace(CONFIG_MAP, _merged(stored.config_map, wanted))
+            return await self._client.create(CONFIG_MAPS, wanted)
+        return await self._client.replace(CONFIG_MAPS, _merged(stored.config_map, wanted))
 
 
 def _merged(live: JsonObject, wanted: JsonObject) -> JsonObject:

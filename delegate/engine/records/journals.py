@@ -9,7 +9,7 @@ import msgspec
 from delegate.engine.clusters import errors as cluster_errors
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.records.errors import JournalChangedError, LateWriterError
-from delegate.engine.records.inventories import CONFIG_MAP
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import RESUME_ANNOTATION, Journal, journal_config_map, journal_name, read_journal
 
@@ -41,7 +41,7 @@ class JournalStore:
     async def read(self) -> StoredJournal:
         """Raises CorruptJournalError, ClusterError."""
         try:
-            config_map = await self._client.get(CONFIG_MAP, self._namespace, journal_name(self._kind, self._workload))
+            config_map = await self._client.get(CONFIG_MAPS, self._namespace, journal_name(self._kind, self._workload))
         except cluster_errors.NotFoundError:
             return StoredJournal()
         return StoredJournal(read_journal(config_map), config_map)
@@ -87,11 +87,11 @@ class JournalStore:
     async def _put(self, stored: StoredJournal, journal: Journal, *, keep_resume: bool) -> JsonObject:
         wanted = journal_config_map(self._namespace, self._kind, self._workload, journal)
         if stored.journal is None:
-            return await self._client.create(CONFIG_MAP, wanted)
+            return await self._client.create(CONFIG_MAPS, wanted)
         metadata = dict(stored.config_map.get("metadata") or {})
         metadata["labels"] = {**(metadata.get("labels") or {}), **wanted["metadata"]["labels"]}
         if not keep_resume:
             annotations = metadata.get("annotations") or {}
             metadata["annotations"] = {key: value for key, value in annotations.items() if key != RESUME_ANNOTATION}
         metadata.pop("managedFields", None)
-        return await self._client.replace(CONFIG_MAP, {**stored.config_map, "metadata": metadata, "data": wanted["data"]})
+        return await self._client.replace(CONFIG_MAPS, {**stored.config_map, "metadata": metadata, "data": wanted["data"]})

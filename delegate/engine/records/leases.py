@@ -36,11 +36,11 @@ from delegate.model.leases import (
     released_lease,
     renewed_lease,
 )
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import LEASES
+from delegate.model.resources import JsonObject
 
 log = structlog.get_logger()
 
-LEASE = ResourceType(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", namespaced=True)
 _LOOK_SECONDS = 1.0
 """How often somebody else's Lease is looked at while we wait for it."""
 _RETRY_SECONDS = 1.0
@@ -137,18 +137,18 @@ class WriteLease:
 
     async def _write(self, changed: Callable[[JsonObject, dt.datetime], JsonObject]) -> None:
         try:
-            self._body = await self._client.replace(LEASE, changed(self._body, self._clock.now()), timeout=_CALL_SECONDS)
+            self._body = await self._client.replace(LEASES, changed(self._body, self._clock.now()), timeout=_CALL_SECONDS)
         except cluster_errors.StaleObjectError:
             # Our own write whose answer was lost, a foreign label, or another holder: its body tells.
             body = self._recognize(await self._read())
-            self._body = await self._client.replace(LEASE, changed(body, self._clock.now()), timeout=_CALL_SECONDS)
+            self._body = await self._client.replace(LEASES, changed(body, self._clock.now()), timeout=_CALL_SECONDS)
         except (cluster_errors.NotFoundError, cluster_errors.RecreatedObjectError) as error:
             raise self._gone(_DELETED, _HINT_LEAVE) from error
 
     async def _read(self) -> JsonObject:
         metadata = self._body["metadata"]
         try:
-            return await self._client.get(LEASE, metadata["namespace"], metadata["name"], timeout=_CALL_SECONDS)
+            return await self._client.get(LEASES, metadata["namespace"], metadata["name"], timeout=_CALL_SECONDS)
         except cluster_errors.NotFoundError as error:
             raise self._gone(_DELETED, _HINT_LEAVE) from error
 
@@ -201,7 +201,7 @@ async def remove_lease(client: ApiClient, application: str, namespace: str) -> N
         return
     metadata = body["metadata"]
     with contextlib.suppress(cluster_errors.NotFoundError, cluster_errors.ConflictError):
-        await client.delete(LEASE, namespace, metadata["name"], uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        await client.delete(LEASES, namespace, metadata["name"], uid=metadata["uid"], resource_version=metadata["resourceVersion"])
 
 
 async def acquire_lease(
@@ -262,7 +262,7 @@ def _held(application: str, namespace: str, other: str) -> LeaseHeldError:
 
 async def _look(client: ApiClient, application: str, namespace: str) -> JsonObject | None:
     try:
-        return await client.get(LEASE, namespace, inventory_name(application))
+        return await client.get(LEASES, namespace, inventory_name(application))
     except cluster_errors.NotFoundError:
         return None
 
@@ -272,9 +272,9 @@ async def _take(client: ApiClient, wanted: JsonObject, fence: int) -> WriteLease
     sent_at = client.clock.monotonic()
     try:
         if wanted["metadata"].get("resourceVersion"):
-            taken = await client.replace(LEASE, wanted)
+            taken = await client.replace(LEASES, wanted)
         else:
-            taken = await client.create(LEASE, wanted)
+            taken = await client.create(LEASES, wanted)
     except (cluster_errors.StaleObjectError, cluster_errors.AlreadyExistsError, cluster_errors.NotFoundError):
         return None
     log.info("lease.taken", lease=f"{wanted['metadata']['namespace']}/{wanted['metadata']['name']}", fence=fence)

@@ -25,10 +25,10 @@ from delegate.model.releases import (
     release_name,
     release_secret,
 )
-from delegate.model.resources import JsonObject, Manifest, ResourceType
+from delegate.model.resource_types import SECRETS
+from delegate.model.resources import JsonObject, Manifest
 
 log = structlog.get_logger(__name__)
-SECRET = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
 
 
 class ReleaseStore:
@@ -43,7 +43,7 @@ class ReleaseStore:
     async def known(self) -> list[Release]:
         """Newest first; one that can't be read is left out and logged. Raises ClusterError."""
         labels = f"{APPLICATION_LABEL}={self._application},{PART_LABEL}=0"
-        found = await self._client.list(SECRET, self._namespace, labels=labels, metadata_only=True)
+        found = await self._client.list(SECRETS, self._namespace, labels=labels, metadata_only=True)
         releases = []
         for item in found.items:
             try:
@@ -87,7 +87,7 @@ class ReleaseStore:
         """Records how a release ended, or that it was verified. One that somebody deleted stays deleted."""
         patch = {"metadata": {"annotations": {DETAILS_ANNOTATION: details_of(release)}}}
         try:
-            await self._client.patch(SECRET, self._namespace, release_name(self._application, release.number), patch)
+            await self._client.patch(SECRETS, self._namespace, release_name(self._application, release.number), patch)
         except NotFoundError:
             log.info("release.gone", application=self._application, release=release.number)
 
@@ -105,28 +105,28 @@ class ReleaseStore:
         for part in range(release.parts):
             name = release_name(self._application, release.number, part)
             try:
-                found = await self._client.get_metadata(SECRET, self._namespace, name)
-                await self._client.delete(SECRET, self._namespace, name, uid=found["metadata"]["uid"])
+                found = await self._client.get_metadata(SECRETS, self._namespace, name)
+                await self._client.delete(SECRETS, self._namespace, name, uid=found["metadata"]["uid"])
             except NotFoundError:
                 continue
 
     async def _write(self, secret: JsonObject) -> None:
         try:
-            await self._client.create(SECRET, secret)
+            await self._client.create(SECRETS, secret)
         except AlreadyExistsError:
             # Of an attempt that died before its first part was there.
             name = str(secret["metadata"]["name"])
-            live = await self._client.get_metadata(SECRET, self._namespace, name)
+            live = await self._client.get_metadata(SECRETS, self._namespace, name)
             ours = (live["metadata"].get("labels") or {}).get(RELEASE_LABEL) == secret["metadata"]["labels"][RELEASE_LABEL]
             if not ours:
                 raise
             metadata = {**secret["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-            await self._client.replace(SECRET, {**secret, "metadata": metadata})
+            await self._client.replace(SECRETS, {**secret, "metadata": metadata})
 
     async def _part(self, number: int, part: int) -> JsonObject:
         name = release_name(self._application, number, part)
         try:
-            return await self._client.get(SECRET, self._namespace, name)
+            return await self._client.get(SECRETS, self._namespace, name)
         except NotFoundError as error:
             raise UnknownReleaseError(
                 f"{self._application} has no release {number} in namespace {self._namespace}",

@@ -18,7 +18,7 @@ from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.canarying_patience import repeated
-from delegate.engine.tasks.canarying_sets import DEPLOYMENT, Authority, Sets
+from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_work import CanaryWork, Plan
@@ -31,6 +31,7 @@ from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separ
 from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
+from delegate.model.resource_types import DEPLOYMENTS, SERVICES
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.errors import CanarySpecError
@@ -42,7 +43,6 @@ from delegate.model.rollouts.versions import digest, images_of, with_images
 from delegate.model.rollouts.workloads import check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
 
-SERVICE = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
 AUTOSCALER = ResourceType(
     group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
 )
@@ -199,7 +199,7 @@ class CanaryRun:
         self._context.check_namespace(namespace, f"apps/Deployment {namespace}/{name}")
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         stable = await _stable(client, namespace, name)
-        services = (await client.list(SERVICE, namespace)).items
+        services = (await client.list(SERVICES, namespace)).items
         tracks = tracks_of(stable, services, separate=separates(spec.routing))
         version = None
         if spec.source is not None:
@@ -393,7 +393,7 @@ class CanaryRun:
 
 async def _stable(client: ApiClient, namespace: str, name: str) -> JsonObject:
     try:
-        return await client.get(DEPLOYMENT, namespace, name)
+        return await client.get(DEPLOYMENTS, namespace, name)
     except NotFoundError as error:
         raise CanarySpecError(
             f"there is no Deployment {namespace}/{name} that a new version could stand beside",

@@ -13,27 +13,23 @@ from delegate.engine.clusters.client import FIELD_MANAGER, ApiClient
 from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, NotFoundError, RecreatedObjectError, StaleObjectError
 from delegate.engine.records.errors import LateWriterError
 from delegate.engine.records.guarding import apply_guarded, apply_new
-from delegate.engine.records.inventories import CONFIG_MAP
 from delegate.engine.records.leases import WriteLease
-from delegate.engine.records.releases import SECRET
 from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS
+from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, images_of
 from delegate.model.rollouts.workloads import available, canary_name, fence_of, wanted_replicas
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
-DEPLOYMENT = ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
-REPLICA_SET = ResourceType(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
-POD = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 CANARY_MANAGER = "delegate-canary"
 _MOST_TRIES = 8
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-CONFIG_TYPES = {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+CONFIG_TYPES = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 
 
 class Authority:
@@ -59,12 +55,12 @@ class Sets:
 
     async def stable(self) -> JsonObject:
         """Raises NotFoundError, ClusterError."""
-        return await self._client.get(DEPLOYMENT, self.namespace, self.workload)
+        return await self._client.get(DEPLOYMENTS, self.namespace, self.workload)
 
     async def canary(self) -> JsonObject | None:
         """Raises ForeignSetError where somebody else's object has the name, LateWriterError where a newer attempt has written it."""
         try:
-            found = await self._client.get(DEPLOYMENT, self.namespace, self.canary_name)
+            found = await self._client.get(DEPLOYMENTS, self.namespace, self.canary_name)
         except NotFoundError:
             return None
         labels = found["metadata"].get("labels") or {}
@@ -89,7 +85,7 @@ class Sets:
             wanted = make()
             self._authority.check()
             if live is None:
-                return await apply_new(self._client, DEPLOYMENT, wanted, force=True)
+                return await apply_new(self._client, DEPLOYMENTS, wanted, force=True)
             return await self._apply(live, wanted)
 
         return await self._decided(attempt)
@@ -102,7 +98,7 @@ class Sets:
             if live is None or wanted_replicas(live) == count:
                 return live
             self._authority.check()
-            return await self._client.replace(DEPLOYMENT, {**live, "spec": {**live["spec"], "replicas": count}})
+            return await self._client.replace(DEPLOYMENTS, {**live, "spec": {**live["spec"], "replicas": count}})
 
         return await self._decided(attempt)
 
@@ -116,7 +112,7 @@ class Sets:
             self._authority.check()
             metadata = live["metadata"]
             try:
-                await self._client.delete(DEPLOYMENT, self.namespace, self.canary_name, uid=metadata["uid"])
+                await self._client.delete(DEPLOYMENTS, self.namespace, self.canary_name, uid=metadata["uid"])
             except NotFoundError:
                 return
 
@@ -153,7 +149,7 @@ class Sets:
             if live["spec"]["template"] == template:
                 return live
             self._authority.check()
-            return await self._client.replace(DEPLOYMENT, {**live, "spec": {**live["spec"], "template": template}}, manager=CANARY_MANAGER)
+            return await self._client.replace(DEPLOYMENTS, {**live, "spec": {**live["spec"], "template": template}}, manager=CANARY_MANAGER)
 
         return await self._decided(attempt)
 
@@ -216,7 +212,7 @@ class Sets:
         if live is None:
             return []
         labels = ",".join(f"{key}={value}" for key, value in sorted(live["spec"]["selector"]["matchLabels"].items()))
-        return list((await self._client.list(POD, self.namespace, labels=labels)).items)
+        return list((await self._client.list(PODS, self.namespace, labels=labels)).items)
 
     async def restarts(self) -> int:
         """How often containers of the new pods have been restarted."""
@@ -269,8 +265,8 @@ class Sets:
     async def _trouble(self, body: JsonObject) -> Trouble | None:
         matched = (body["spec"].get("selector") or {}).get("matchLabels") or {}
         labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
-        sets = (await self._client.list(REPLICA_SET, self.namespace, labels=labels)).items
-        pods = (await self._client.list(POD, self.namespace, labels=labels)).items
+        sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items
+        pods = (await self._client.list(PODS, self.namespace, labels=labels)).items
         return find_trouble({"kind": "Deployment", **body}, sets, pods)
 
     def _unready(self, body: JsonObject | None, trouble: str, wait: "Wait", *, early: bool) -> CanaryUnreadyError:
@@ -284,7 +280,7 @@ class Sets:
     async def _apply(self, live: JsonObject, wanted: JsonObject, manager: str = FIELD_MANAGER) -> JsonObject:
         metadata = live["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
-        return await apply_guarded(self._client, DEPLOYMENT, wanted, uid=uid, resource_version=version, force=True, manager=manager)
+        return await apply_guarded(self._client, DEPLOYMENTS, wanted, uid=uid, resource_version=version, force=True, manager=manager)
 
     async def _decided(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Decides anew where what was read has changed, as long as the Lease is ours by the server's word."""

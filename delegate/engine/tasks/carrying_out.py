@@ -23,7 +23,7 @@ from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import HealthTimeoutError
 from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.hooking import HookRunner
-from delegate.engine.tasks.preparing import NAMESPACE_TYPE, Ground
+from delegate.engine.tasks.preparing import Ground
 from delegate.engine.tasks.pruning import Pruner
 from delegate.engine.tasks.recording import InventoryKeeper, ReleaseKeeper
 from delegate.engine.tasks.reports import Report
@@ -37,6 +37,7 @@ from delegate.model.hooks import Hook, Phase
 from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, intended
 from delegate.model.plan import Plan, PlannedChange, summarize
 from delegate.model.releases import Release, ReleaseOutcome
+from delegate.model.resource_types import NAMESPACES
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
 from delegate.model.results import SyncStatus
 from delegate.model.tasks import SyncSpec, Task
@@ -158,7 +159,7 @@ class Carrier:
             with contextlib.suppress(AlreadyExistsError):
                 managed = self._spec.sync_policy.managed_namespace_metadata
                 metadata: JsonObject = {"name": name, "labels": managed.labels, "annotations": managed.annotations}
-                await ground.client.create(NAMESPACE_TYPE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+                await ground.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
             return
         for position, finding in enumerate(ground.findings):
             change = finding.change
@@ -166,7 +167,7 @@ class Carrier:
                 assert change.manifest is not None
                 self._report.began_writing = True
                 body = with_mark(change.manifest.body, Mark(change.manifest_hash, change.fields))
-                answer = await ground.client.apply(NAMESPACE_TYPE, body)
+                answer = await ground.client.apply(NAMESPACES, body)
                 self._written(change, answer)
                 ground.findings[position] = Finding(msgspec.structs.replace(change, writes=False, uid=answer["metadata"]["uid"]))
 

@@ -12,11 +12,11 @@ import structlog
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ClusterError
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import SECRETS
+from delegate.model.resources import JsonObject
 from delegate.model.sources import Source, SourceType
 
 log = structlog.get_logger(__name__)
-_SECRETS = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
 _SELECTOR = "owner=helm,status in (pending-install,pending-upgrade,pending-rollback)"
 _REMEDIES = {
     "pending-install": "helm uninstall {name} -n {namespace}",
@@ -34,7 +34,7 @@ def may_be_helms(sources: Iterable[Source]) -> bool:
 async def find_pending_releases(client: ApiClient, namespace: str) -> tuple[str, ...]:
     """What to say of each. Who may not list Secrets, or whose server is away for a moment, is told nothing: it is no fault of a sync."""
     try:
-        found = await client.list(_SECRETS, namespace, labels=_SELECTOR, metadata_only=True)
+        found = await client.list(SECRETS, namespace, labels=_SELECTOR, metadata_only=True)
     except ClusterError as error:
         log.debug("helm.releases_not_looked_at", namespace=namespace, error=str(error))
         return ()

@@ -25,10 +25,10 @@ from delegate.model.errors import raise_all
 from delegate.model.health.failing import find_trouble
 from delegate.model.health.verdicts import Health, HealthStatus
 from delegate.model.hooks import FINALIZER, DeletePolicy, Hook, belongs_to, hook_body, hook_outcome
+from delegate.model.resource_types import PODS
 from delegate.model.resources import JsonObject, Manifest, ResourceKey, ResourceType
 
 log = structlog.get_logger(__name__)
-_PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
 class HookReport(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ class HookRunner:
         if health.status is HealthStatus.MISSING:
             words = "it was deleted before it ended"
         with contextlib.suppress(DelegateError):
-            pods = (await self._client.list(_PODS, key.namespace)).items if key.namespace else ()
+            pods = (await self._client.list(PODS, key.namespace)).items if key.namespace else ()
             trouble = find_trouble(body, (), pods)
             words = f"{words} ({trouble.message})" if trouble else words
         return HookFailedError(

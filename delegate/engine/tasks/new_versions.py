@@ -9,18 +9,11 @@ import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, WORKLOADS
+from delegate.model.resources import JsonObject
 from delegate.model.verification.checks import Workload
 
 _EVERY_SECONDS = 2.0
-_TYPES = {
-    "Deployment": ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True),
-    "StatefulSet": ResourceType(group="apps", version="v1", kind="StatefulSet", plural="statefulsets", namespaced=True),
-    "DaemonSet": ResourceType(group="apps", version="v1", kind="DaemonSet", plural="daemonsets", namespaced=True),
-}
-_REPLICA_SETS = ResourceType(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
-_REVISIONS = ResourceType(group="apps", version="v1", kind="ControllerRevision", plural="controllerrevisions", namespaced=True)
-_PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 _NUMBER = "deployment.kubernetes.io/revision"
 
 
@@ -37,8 +30,10 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
 
     Raises UnsupportedTaskError, HealthTimeoutError (never ready: whatever its metrics say, they aren't of it), ClusterError.
     """
-    if workload.kind not in _TYPES:
-        raise UnsupportedTaskError(f"spec.workload: a {workload.kind} has no pods of a new version", hint=f"it may be {', '.join(_TYPES)}")
+    if workload.kind not in WORKLOADS:
+        raise UnsupportedTaskError(
+            f"spec.workload: a {workload.kind} has no pods of a new version", hint=f"it may be {', '.join(WORKLOADS)}"
+        )
     loop = asyncio.get_running_loop()
     while True:
         found = await _find(client, workload, namespace)
@@ -51,14 +46,14 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
 
 async def _find(client: ApiClient, workload: Workload, namespace: str) -> NewVersion | str:
     """The new version, or why it is not ready yet."""
-    body = await client.get(_TYPES[workload.kind], namespace, workload.name)
+    body = await client.get(WORKLOADS[workload.kind], namespace, workload.name)
     status, metadata = body.get("status") or {}, body["metadata"]
     if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
         return "its controller has not seen it yet"
     label, revision = await _revision(client, body, namespace)
     if not revision:
         return "it has no revision yet"
-    pods = [each for each in (await client.list(_PODS, namespace, labels=f"{label}={revision}")).items if _is_of(each, body)]
+    pods = [each for each in (await client.list(PODS, namespace, labels=f"{label}={revision}")).items if _is_of(each, body)]
     wanted = (
         int(status.get("desiredNumberScheduled") or 0) if workload.kind == "DaemonSet" else int((body.get("spec") or {}).get("replicas", 1))
     )
@@ -77,11 +72,11 @@ async def _revision(client: ApiClient, body: JsonObject, namespace: str) -> tupl
     if body.get("kind") == "StatefulSet":
         return "controller-revision-hash", str((body.get("status") or {}).get("updateRevision") or "")
     if body.get("kind") == "DaemonSet":
-        revisions = _owned((await client.list(_REVISIONS, namespace)).items, body)
+        revisions = _owned((await client.list(CONTROLLER_REVISIONS, namespace)).items, body)
         newest = max(revisions, key=lambda each: int(each.get("revision") or 0), default=None)
         return "controller-revision-hash", _label(newest, "controller-revision-hash")
     number = (body["metadata"].get("annotations") or {}).get(_NUMBER)
-    sets = _owned((await client.list(_REPLICA_SETS, namespace)).items, body)
+    sets = _owned((await client.list(REPLICA_SETS, namespace)).items, body)
     current = next((each for each in sets if (each["metadata"].get("annotations") or {}).get(_NUMBER) == number), None)
     return "pod-template-hash", _label(current, "pod-template-hash")
 

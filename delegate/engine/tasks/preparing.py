@@ -39,11 +39,10 @@ from delegate.model.guards import asks_to_confirm
 from delegate.model.inventory import InventoryEntry, to_prune
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, plan_hash
-from delegate.model.resources import ResourceKey, ResourceType
+from delegate.model.resource_types import NAMESPACES
+from delegate.model.resources import ResourceKey
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import SyncSpec, Task, TaskKind
-
-NAMESPACE_TYPE = ResourceType(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -235,7 +234,7 @@ class Preparation:
         """Raises for what this machine's own policy keeps out of any task's reach."""
         for manifest in (*desired.manifests, *(hook.manifest for hook in desired.hooks)):
             # A namespace is as much as all that is in it.
-            is_namespace = manifest.key.group_kind == NAMESPACE_TYPE.group_kind
+            is_namespace = manifest.key.group_kind == NAMESPACES.group_kind
             namespace = manifest.name if is_namespace else manifest.key.namespace
             self._context.check_namespace(namespace, str(manifest.key))
 
@@ -261,10 +260,10 @@ class Preparation:
         """
         key = ResourceKey("", "Namespace", "", desired.namespace)
         try:
-            found = await client.get_metadata(NAMESPACE_TYPE, "", key.name)
+            found = await client.get_metadata(NAMESPACES, "", key.name)
             if not found["metadata"].get("deletionTimestamp") or self.only_shows:
                 return False
-            await await_gone(client, NAMESPACE_TYPE, key)
+            await await_gone(client, NAMESPACES, key)
         except NotFoundError:
             pass
         except ForbiddenError:

@@ -1,10 +1,9 @@
 """Credentials of providers from Secrets of the cluster that the delegate runs in."""
 
 from delegate.engine.clusters.registry import ClusterRegistry
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import SECRETS
+from delegate.model.resources import JsonObject
 from delegate.model.tasks import Destination
-
-_SECRETS = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
 
 
 class ProviderSecrets:
@@ -16,4 +15,4 @@ class ProviderSecrets:
     async def read(self, namespace: str, name: str) -> JsonObject:
         """Raises ClusterError."""
         cluster = await self._clusters.open(Destination())
-        return await cluster.client.get(_SECRETS, namespace, name)
+        return await cluster.client.get(SECRETS, namespace, name)

@@ -3,6 +3,7 @@
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ConflictError, InvalidError, NotFoundError
 from delegate.model.applied import APPLIED_ANNOTATION, FIELD_MANAGER, PART_OF_LABEL
+from delegate.model.pointers import escaped
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
 
 _TRIES = 5
@@ -33,18 +34,14 @@ def _patch(live: JsonObject) -> list[JsonObject]:
     patch: list[JsonObject] = [
         {"op": "test", "path": "/metadata/uid", "value": live["uid"]},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": live["resourceVersion"]},
-        {"op": "remove", "path": f"/metadata/labels/{_escaped(PART_OF_LABEL)}"},
+        {"op": "remove", "path": f"/metadata/labels/{escaped(PART_OF_LABEL)}"},
         # An empty list would mean: leave it as it is. One empty entry means: nobody's.
         {"op": "replace", "path": "/metadata/managedFields", "value": others or [{}]},
     ]
     if APPLIED_ANNOTATION in (live.get("annotations") or {}):
-        patch.append({"op": "remove", "path": f"/metadata/annotations/{_escaped(APPLIED_ANNOTATION)}"})
+        patch.append({"op": "remove", "path": f"/metadata/annotations/{escaped(APPLIED_ANNOTATION)}"})
     return patch
 
 
 def _is_ours(entry: JsonObject) -> bool:
     return bool(entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply")
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

@@ -9,14 +9,13 @@ from delegate.engine.clusters.errors import ClusterError, NotFoundError, Unknown
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
 from delegate.engine.sources.access.entries import ALLOWED_SIGNERS, GPG_KEYS, KNOWN_HOSTS, SECRET_TYPE, TLS_CERTIFICATES
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
-from delegate.model.resources import GroupKind, JsonObject, ResourceType
+from delegate.model.resource_types import CONFIG_MAPS, SECRETS
+from delegate.model.resources import GroupKind, JsonObject
 from delegate.model.tasks import Destination
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _MAX_AGE_SECONDS = 10.0
-_SECRETS = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
-_CONFIG_MAPS = ResourceType(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 _PROJECTS = GroupKind("argoproj.io", "AppProject")
 _SELECTOR = f"{SECRET_TYPE} in (repository,repo-creds)"
 
@@ -48,14 +47,14 @@ class RepositorySecrets:
 
     async def _ask(self) -> tuple[JsonObject, ...]:
         cluster = await self._clusters.open(Destination())
-        secrets = await cluster.client.list(_SECRETS, self._namespace, labels=_SELECTOR)
+        secrets = await cluster.client.list(SECRETS, self._namespace, labels=_SELECTOR)
         names = (TLS_CERTIFICATES, KNOWN_HOSTS, GPG_KEYS, ALLOWED_SIGNERS)
         maps = await asyncio.gather(*(self._config_map(cluster, name) for name in names))
         return (*secrets.items, *(body for body in maps if body is not None), *await self._projects(cluster))
 
     async def _config_map(self, cluster: Cluster, name: str) -> JsonObject | None:
         try:
-            return await cluster.client.get(_CONFIG_MAPS, self._namespace, name)
+            return await cluster.client.get(CONFIG_MAPS, self._namespace, name)
         except NotFoundError:
             return None
 

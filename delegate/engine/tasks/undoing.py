@@ -17,6 +17,7 @@ from delegate.model.health.failing import find_trouble
 from delegate.model.health.rules import assess
 from delegate.model.health.verdicts import HealthStatus
 from delegate.model.plan import PlannedChange
+from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, WORKLOADS
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
 from delegate.model.results import Action, SyncStatus
 from delegate.model.revisions import Revision, choose_revision, owner_in_words, revisions_of, template_of, undo_patch
@@ -25,10 +26,6 @@ from delegate.model.tasks import Task
 
 _MANAGER = "delegate-rollback"
 _POLL_SECONDS = 0.5
-_PLURALS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"}
-_REPLICA_SETS = ResourceType(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
-_CONTROLLER_REVISIONS = ResourceType(group="apps", version="v1", kind="ControllerRevision", plural="controllerrevisions", namespaced=True)
-_PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
 class WorkloadUndo:
@@ -40,7 +37,7 @@ class WorkloadUndo:
         self._context = context
         self._parts = parts
         self._report = report
-        self._type = ResourceType(group="apps", version="v1", kind=target.kind, plural=_PLURALS[target.kind], namespaced=True)
+        self._type = WORKLOADS[target.kind]
         self._key = ResourceKey("apps", target.kind, task.destination.namespace or "default", target.name)
 
     async def execute(self) -> str:
@@ -75,7 +72,7 @@ class WorkloadUndo:
 
     @property
     def _source(self) -> ResourceType:
-        return _REPLICA_SETS if self._target.kind == "Deployment" else _CONTROLLER_REVISIONS
+        return REPLICA_SETS if self._target.kind == "Deployment" else CONTROLLER_REVISIONS
 
     def _refuse_owned(self, live: JsonObject) -> None:
         """Whoever owns the workload by a declaration sets it back: then the rollback belongs there."""
@@ -113,7 +110,7 @@ class WorkloadUndo:
                 return
             if health.status is HealthStatus.DEGRADED:
                 raise UnhealthyError(f"{self._key}: {health.reason}: {health.message}", object=str(self._key))
-            trouble = find_trouble(body, await self._replica_sets(client), (await client.list(_PODS, self._key.namespace)).items)
+            trouble = find_trouble(body, await self._replica_sets(client), (await client.list(PODS, self._key.namespace)).items)
             trouble_since = (trouble_since or loop.time()) if trouble else None
             if trouble is not None and trouble_since is not None and loop.time() - trouble_since > patience:
                 raise UnhealthyError(f"{self._key}: {trouble.reason}: {trouble.message}", object=str(self._key))
@@ -125,6 +122,6 @@ class WorkloadUndo:
         if self._target.kind != "Deployment":
             return ()
         try:
-            return tuple((await client.list(_REPLICA_SETS, self._key.namespace)).items)
+            return tuple((await client.list(REPLICA_SETS, self._key.namespace)).items)
         except NotFoundError:
             return ()

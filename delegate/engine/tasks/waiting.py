@@ -24,6 +24,7 @@ from delegate.model.health.custom import HealthRules
 from delegate.model.health.failing import Suspicion, find_trouble, follow, has_lasted, judge
 from delegate.model.health.rules import assess, reads_status, settle_seconds
 from delegate.model.health.verdicts import HEALTHY, Health, HealthStatus
+from delegate.model.resource_types import EVENTS, PODS, REPLICA_SETS, STORAGE_CLASSES
 from delegate.model.resources import GroupKind, JsonObject, ResourceKey, ResourceType
 
 log = structlog.get_logger(__name__)
@@ -52,10 +53,6 @@ _WITH_PODS = frozenset(
     }
 )
 _CLAIM = GroupKind("", "PersistentVolumeClaim")
-_PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
-_EVENTS = ResourceType(group="", version="v1", kind="Event", plural="events", namespaced=True)
-_REPLICA_SETS = ResourceType(group="apps", version="v1", kind="ReplicaSet", plural="replicasets", namespaced=True)
-_STORAGE_CLASSES = ResourceType(group="storage.k8s.io", version="v1", kind="StorageClass", plural="storageclasses", namespaced=False)
 
 _Place = tuple[ResourceType, str]
 
@@ -199,9 +196,9 @@ class HealthWait:
         needs_sets = any(key.kind in ("Deployment", "Rollout") for key in keys)
         needs_events = any(key.kind in ("StatefulSet", "DaemonSet", "Job") for key in keys)
         try:
-            pods = (await self._client.list(_PODS, namespace)).items
-            replica_sets = (await self._client.list(_REPLICA_SETS, namespace)).items if needs_sets else ()
-            events = (await self._client.list(_EVENTS, namespace)).items if needs_events else ()
+            pods = (await self._client.list(PODS, namespace)).items
+            replica_sets = (await self._client.list(REPLICA_SETS, namespace)).items if needs_sets else ()
+            events = (await self._client.list(EVENTS, namespace)).items if needs_events else ()
         except DelegateError as error:
             log.info("wait.pods_unreadable", namespace=namespace, error=error.message)
             return
@@ -244,7 +241,7 @@ class HealthWait:
         """Whether the class of a claim waits for a first consumer; the claim then binds only once a pod uses it."""
         name = (claim.get("spec") or {}).get("storageClassName")
         try:
-            classes = (await self._client.list(_STORAGE_CLASSES)).items
+            classes = (await self._client.list(STORAGE_CLASSES)).items
         except DelegateError:
             return False
         default = "storageclass.kubernetes.io/is-default-class"

@@ -8,10 +8,9 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.traffic.errors import RouteNotInForceError
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.writing import Pauses
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import ENDPOINT_SLICES, PODS
+from delegate.model.resources import JsonObject
 
-ENDPOINT_SLICE = ResourceType(group="discovery.k8s.io", version="v1", kind="EndpointSlice", plural="endpointslices", namespaced=True)
-POD = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
 
@@ -55,13 +54,13 @@ def counted(slices: Iterable[JsonObject], canaries: Collection[str]) -> ReadyPod
 
 
 async def slices_of(client: ApiClient, namespace: str, service: str) -> tuple[JsonObject, ...]:
-    return tuple((await client.list(ENDPOINT_SLICE, namespace, labels=f"{SERVICE_NAME_LABEL}={service}")).items)
+    return tuple((await client.list(ENDPOINT_SLICES, namespace, labels=f"{SERVICE_NAME_LABEL}={service}")).items)
 
 
 async def ready_pods(client: ApiClient, namespace: str, service: str, canary_selector: dict[str, str]) -> ReadyPods:
     """What a Service leads to now. Raises ClusterError."""
     labels = ",".join(f"{key}={value}" for key, value in sorted(canary_selector.items()))
-    pods = (await client.list(POD, namespace, labels=labels, metadata_only=True)).items
+    pods = (await client.list(PODS, namespace, labels=labels, metadata_only=True)).items
     names = {str(pod["metadata"]["name"]) for pod in pods}
     return counted(await slices_of(client, namespace, service), names)
 

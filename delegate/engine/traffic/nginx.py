@@ -12,10 +12,9 @@ from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.services import CanaryService, chosen_service
 from delegate.engine.traffic.specs import RouteSpec, read_spec
 from delegate.engine.traffic.writing import Writer
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import INGRESSES
+from delegate.model.resources import JsonObject
 from delegate.model.rollouts.workloads import canary_name
-
-INGRESS = ResourceType(group="networking.k8s.io", version="v1", kind="Ingress", plural="ingresses", namespaced=True)
 
 
 class IngressSpec(RouteSpec, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -33,7 +32,7 @@ class NginxRouter:
     def __init__(self, place: RoutePlace, spec: IngressSpec) -> None:
         self._place = place
         self._spec = spec
-        self._writer = Writer(place, INGRESS)
+        self._writer = Writer(place, INGRESSES)
         self._name = canary_name(spec.ingress)
         self._main_place = self._writer.named(spec.ingress)
 

@@ -1,5 +1,6 @@
 """JSON patches (RFC 6902) that hold the changed fields and nothing else."""
 
+from delegate.model.pointers import escaped
 from delegate.model.resources import JsonObject
 
 
@@ -21,16 +22,12 @@ def _changes(path: str, before: object, after: object) -> list[JsonObject]:
     if isinstance(before, dict) and isinstance(after, dict):
         changes: list[JsonObject] = []
         for key in before:
-            place = f"{path}/{_escaped(str(key))}"
+            place = f"{path}/{escaped(key)}"
             changes += _changes(place, before[key], after[key]) if key in after else [{"op": "remove", "path": place}]
         for key in after:
             if key not in before:
-                changes.append({"op": "add", "path": f"{path}/{_escaped(str(key))}", "value": after[key]})
+                changes.append({"op": "add", "path": f"{path}/{escaped(key)}", "value": after[key]})
         return changes
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         return [change for at, (old, new) in enumerate(zip(before, after, strict=True)) for change in _changes(f"{path}/{at}", old, new)]
     return [{"op": "replace", "path": path, "value": after}]
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

@@ -8,11 +8,11 @@ from delegate.engine.traffic.errors import RouteNotFoundError, RoutingSpecError
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.writing import Writer
 from delegate.model.inventory import APPLICATION_LABEL
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import SERVICES
+from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.workloads import FENCE_ANNOTATION, canary_name
 
-SERVICE = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
 _PORT_FIELDS = ("name", "protocol", "appProtocol", "port", "targetPort")
 _KEPT_FIELDS = ("internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy", "sessionAffinity", "sessionAffinityConfig", "trafficDistribution")
 
@@ -66,7 +66,7 @@ class CanaryService:
     def __init__(self, place: RoutePlace, stable: str) -> None:
         self._place = place
         self._stable = stable
-        self._writer = Writer(place, SERVICE)
+        self._writer = Writer(place, SERVICES)
         self.name = canary_name(stable)
 
     async def check(self) -> None:
@@ -81,7 +81,7 @@ class CanaryService:
     async def prepare(self) -> None:
         """Creates it; one that is there gets the ports and the selector that it has to have."""
         try:
-            stable = await self._place.client.get(SERVICE, self._place.namespace, self._stable)
+            stable = await self._place.client.get(SERVICES, self._place.namespace, self._stable)
         except NotFoundError as error:
             raise RouteNotFoundError(f"there is no Service {self._place.namespace}/{self._stable}", hint="sync it first") from error
         wanted = canary_service(stable, self._place)

@@ -6,9 +6,10 @@ from delegate.engine.traffic.endpoints import await_ready, ready_pods
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotFoundError, RouteNotInForceError, RoutingSpecError
 from delegate.engine.traffic.marks import Mark, marked
 from delegate.engine.traffic.routers import RoutePlace
-from delegate.engine.traffic.services import SERVICE, CanaryService, chosen_service
+from delegate.engine.traffic.services import CanaryService, chosen_service
 from delegate.engine.traffic.specs import RouteSpec, read_spec
 from delegate.engine.traffic.writing import Pauses, Writer
+from delegate.model.resource_types import SERVICES
 from delegate.model.resources import JsonObject
 
 
@@ -29,7 +30,7 @@ class SelectorRouter:
     def __init__(self, place: RoutePlace, spec: SwitchSpec) -> None:
         self._place = place
         self._spec = spec
-        self._writer = Writer(place, SERVICE)
+        self._writer = Writer(place, SERVICES)
 
     async def check(self) -> None:
         stable = self._chosen()

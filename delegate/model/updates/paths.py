@@ -6,6 +6,7 @@ In the dotted form, a key that holds other characters stands in brackets and quo
 import re
 from typing import NamedTuple
 
+from delegate.model.pointers import steps_of
 from delegate.model.updates.errors import UpdateSpecError
 
 
@@ -49,7 +50,7 @@ _STEP = re.compile(
 def parse_path(text: str) -> tuple[Step, ...]:
     """The steps of a path. Raises UpdateSpecError."""
     if text.startswith("/"):
-        return tuple(Key(part.replace("~1", "/").replace("~0", "~")) for part in text[1:].split("/"))
+        return tuple(map(Key, steps_of(text)))
     steps: list[Step] = []
     position = 0
     while position < len(text):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.expressions.functions.quantities import parse_quantity
 from delegate.model.errors import SchemaMismatchError, UnknownKindError, located
+from delegate.model.pointers import escaped, steps_of
 from delegate.model.removals import describe_removal
 from delegate.model.resources import GroupKind, Manifest, Origin
 from delegate.model.schemas import check_custom_resource, definitions_by_kind
@@ -122,7 +123,7 @@ def _faults(value: Any, schema: Schema, known: Definitions, pointer: str) -> Ite
         yield from _faults_of_fields(value, schema, known, pointer)
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from _faults(item, schema.get("v", {}), known, f"{pointer}/{_escaped(name)}")
+            yield from _faults(item, schema.get("v", {}), known, f"{pointer}/{escaped(name)}")
 
 
 def _faults_of_fields(value: dict[str, Any], schema: Schema, known: Definitions, pointer: str) -> Iterator[Fault]:
@@ -131,7 +132,7 @@ def _faults_of_fields(value: dict[str, Any], schema: Schema, known: Definitions,
     for name in missing:
         yield Fault(pointer, f"the field {name} is required and missing")
     for name, item in value.items():
-        place = f"{pointer}/{_escaped(name)}"
+        place = f"{pointer}/{escaped(name)}"
         if name in properties:
             yield from _faults(item, properties[name], known, place)
         else:
@@ -185,14 +186,9 @@ def _nearest(name: str, properties: Iterable[str]) -> str:
     return f"known here are {', '.join(known)}" if len(known) <= 12 else ""
 
 
-def _escaped(name: str) -> str:
-    return str(name).replace("~", "~0").replace("/", "~1")
-
-
 def _field(pointer: str) -> str:
     """`/spec/containers/0/image` as people write it; the object itself where it is empty."""
     written = ""
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+    for name in steps_of(pointer):
         written += f"[{name}]" if name.isdecimal() else f".{name}" if written else name
     return written or "the object"

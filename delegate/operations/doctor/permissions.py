@@ -14,6 +14,7 @@ from delegate.engine.clusters.access import Access, may, user_name
 from delegate.engine.clusters.registry import Cluster, ClusterRegistry
 from delegate.foundation.errors import DelegateError
 from delegate.model.inventory import APPLICATION_LABEL, read_inventory
+from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import GroupKind, ResourceType
 from delegate.model.tasks import Destination
 from delegate.operations.doctor.findings import Area, Finding, Status, finding_of
@@ -25,7 +26,6 @@ _RECORDS = (
     ("", "configmaps", ("get", "list", "create", "update", "patch", "delete")),
     ("coordination.k8s.io", "leases", ("get", "create", "update", "patch", "delete")),
 )
-_CONFIG_MAPS = ResourceType(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 _AT_ONCE = 16
 _MOST = 2_000
 
@@ -90,7 +90,7 @@ async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[li
     faults: list[DelegateError] = []
     for namespace in namespaces or [""]:
         try:
-            listing = await cluster.client.list(_CONFIG_MAPS, namespace, labels=APPLICATION_LABEL)
+            listing = await cluster.client.list(CONFIG_MAPS, namespace, labels=APPLICATION_LABEL)
         except errors.ClusterError as error:
             faults.append(error)
             continue

@@ -11,12 +11,12 @@ from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.verification.answers import Answer, Query
 from delegate.engine.verification.errors import ProviderConfigurationError, ProviderUnavailableError, UnreadableAnswerError
 from delegate.engine.verification.providers.jobs import JobProvider
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import JOBS
+from delegate.model.resources import JsonObject
 from tests.cluster.servers import new_namespace, opened
 from tests.cluster.simulated import simulated_server
 from tests.verification.providers.sources import END, WHOLE, values_of
 
-_JOBS = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
 _MANIFEST = """
 apiVersion: batch/v1
 kind: Job
@@ -45,7 +45,7 @@ class Jobs:
 
     async def left(self) -> list[JsonObject]:
         """What has not been told to go."""
-        found = (await self.client.list(_JOBS, self.namespace)).items
+        found = (await self.client.list(JOBS, self.namespace)).items
         return [job for job in found if "deletionTimestamp" not in job["metadata"]]
 
 
@@ -99,7 +99,7 @@ async def test_waits_for_a_job_of_somebody_else(jobs: Jobs) -> None:
         "metadata": {"name": "theirs", "namespace": jobs.namespace},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:complete"}]}}},
     }
-    await jobs.client.create(_JOBS, body)
+    await jobs.client.create(JOBS, body)
     assert values_of(await jobs.run("theirs")) == [1.0]
     assert [job["metadata"]["name"] for job in await jobs.left()] == ["theirs"]
     with pytest.raises(NotFoundError):

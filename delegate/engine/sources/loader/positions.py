@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from delegate.engine.sources.loader import json_scanning
 from delegate.engine.sources.loader.documents import Path, children, count_nodes
+from delegate.model.pointers import steps_of
 from delegate.model.resources import JsonObject
 
 _FIELD_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
@@ -115,7 +116,7 @@ def parse_pointer(pointer: str, body: object) -> Path:
     A step that `body` doesn't have ends the path there.
     """
     if pointer.startswith("/"):
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
+        steps = steps_of(pointer)
     else:
         steps = [match[1] if match[1] is not None else match[2] for match in _FIELD_STEP.finditer(pointer)]
     path: list[str | int] = []

@@ -14,10 +14,9 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.verification.answers import Answer, Query, Series
 from delegate.engine.verification.errors import ProviderConfigurationError, ProviderUnavailableError, UnreadableAnswerError
 from delegate.engine.verification.providers.tidying import tidy
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import JOBS, PODS
+from delegate.model.resources import JsonObject
 
-_JOBS = ResourceType(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
-_PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 _LABEL = "delegate.gitops/verification"
 _UNSTARTABLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 2.0
@@ -60,12 +59,12 @@ class JobProvider:
         """The client is somebody else's."""
 
     async def _run(self, client: ApiClient, manifest: JsonObject, timeout: float) -> JsonObject:
-        made = await client.create(_JOBS, _prepared(manifest, self._namespace, timeout))
+        made = await client.create(JOBS, _prepared(manifest, self._namespace, timeout))
         name, uid = str(made["metadata"]["name"]), str(made["metadata"]["uid"])
         try:
             return await self._wait(client, name)
         finally:
-            await tidy(client.delete(_JOBS, self._namespace, name, uid=uid))
+            await tidy(client.delete(JOBS, self._namespace, name, uid=uid))
 
     async def _wait(self, client: ApiClient, name: str) -> JsonObject:
         """The Job when it has ended. Raises UnreadableAnswerError where none of its pods can start."""
@@ -73,7 +72,7 @@ class JobProvider:
             raise ProviderConfigurationError("the check names no Job", hint="give a manifest or a Job's name as its query")
         wait = _FIRST_POLL_SECONDS
         while True:
-            job = await client.get(_JOBS, self._namespace, name)
+            job = await client.get(JOBS, self._namespace, name)
             if _ended(job) is not None:
                 return job
             await self._raise_unstartable(client, name)
@@ -81,7 +80,7 @@ class JobProvider:
             wait = min(_LONGEST_POLL_SECONDS, wait * 1.5)
 
     async def _raise_unstartable(self, client: ApiClient, name: str) -> None:
-        pods = await client.list(_PODS, self._namespace, labels=f"job-name={name}")
+        pods = await client.list(PODS, self._namespace, labels=f"job-name={name}")
         for pod in pods.items:
             status = pod.get("status") or {}
             for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
