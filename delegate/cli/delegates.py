@@ -2,13 +2,13 @@
 
 import click
 
-from delegate.cli.loops import run_async
+from delegate.cli.calls import call_manager
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json, print_table
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.manager.selectors import show_labels
-from delegate.manager.views import DelegateList, DelegateView
+from delegate.manager.views import DelegateView
 
 
 @click.group()
@@ -22,7 +22,7 @@ def delegates() -> None:
 @output_option
 def list_delegates(revoked: bool, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists delegates with their health and connection."""
-    listed = run_async(_list(loaded.settings, revoked))
+    listed = call_manager(loaded.settings, lambda client: client.list_delegates(revoked=revoked))
     if output is Output.JSON:
         print_json(listed)
         return
@@ -50,28 +50,14 @@ def _row(each: DelegateView) -> tuple[str, ...]:
     )
 
 
-async def _list(settings: OperatorSettings, revoked: bool) -> DelegateList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_delegates(revoked=revoked)
-
-
 @delegates.command()
 @click.argument("name")
 @with_settings(OperatorSettings)
 @output_option
 def revoke(name: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Cuts a delegate off, by id or by a name that no other has: for good, and at once. Only a token that is made later enrols it again."""
-    revoked = run_async(_revoke(loaded.settings, name))
+    revoked = call_manager(loaded.settings, lambda client: client.revoke_delegate(name))
     if output is Output.JSON:
         print_json(revoked)
     else:
         click.echo(f"delegate {revoked.name} ({revoked.id}) is revoked")
-
-
-async def _revoke(settings: OperatorSettings, name: str) -> DelegateView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.revoke_delegate(name)

@@ -5,20 +5,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from delegate.cli.loops import run_async
+from delegate.cli.calls import call_manager
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, UsageFaultError, print_json, print_table
 from delegate.foundation.quantities import parse_duration
 from delegate.foundation.settings.kinds import parse_labels
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
-from delegate.manager.credentials import (
+from delegate.manager.credential_views import (
     AuthorityList,
-    CertificateList,
-    ClusterKeysList,
-    ClusterKeysView,
-    RevocationList,
-    RevocationView,
 )
 from delegate.manager.selectors import show_labels
 from delegate.model.resources import JsonObject
@@ -64,18 +59,11 @@ def register(
     wanted: JsonObject = {"issuer": issuer, "keys": _read_keys(keys), "scope": scope, "labels": _labels(labels)}
     wanted |= {"serviceAccounts": list(accounts)} if accounts else {}
     wanted |= {"audience": audience} if audience else {}
-    registered = run_async(_register(loaded.settings, cluster, wanted))
+    registered = call_manager(loaded.settings, lambda client: client.register_cluster_keys(cluster, wanted))
     if output is Output.JSON:
         print_json(registered)
     else:
         click.echo(f"{', '.join(registered.service_accounts)} of cluster {registered.cluster} may enrol with tokens of {registered.issuer}")
-
-
-async def _register(settings: OperatorSettings, cluster: str, wanted: JsonObject) -> ClusterKeysView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.register_cluster_keys(cluster, wanted)
 
 
 def _read_keys(path: Path) -> JsonObject:
@@ -104,7 +92,7 @@ def _labels(text: str) -> dict[str, str]:
 @output_option
 def list_cluster_keys(loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists the clusters whose service accounts may enrol."""
-    listed = run_async(_list_cluster_keys(loaded.settings))
+    listed = call_manager(loaded.settings, lambda client: client.list_cluster_keys())
     if output is Output.JSON:
         print_json(listed)
         return
@@ -126,31 +114,17 @@ def list_cluster_keys(loaded: Loaded[OperatorSettings], output: Output) -> None:
     print_table(("CLUSTER", "SERVICE ACCOUNTS", "SCOPE", "LABELS", "USES", "KEYS", "ISSUER"), rows)
 
 
-async def _list_cluster_keys(settings: OperatorSettings) -> ClusterKeysList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_cluster_keys()
-
-
 @cluster_keys.command()
 @click.argument("cluster")
 @with_settings(OperatorSettings)
 @output_option
 def forget(cluster: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Ends the trust in a cluster's keys, and for good the delegates that enrolled by it."""
-    forgotten = run_async(_forget(loaded.settings, cluster))
+    forgotten = call_manager(loaded.settings, lambda client: client.forget_cluster_keys(cluster))
     if output is Output.JSON:
         print_json(forgotten)
     else:
         click.echo(f"service accounts of cluster {forgotten.cluster} may not enrol any more, and the delegates that did are revoked")
-
-
-async def _forget(settings: OperatorSettings, cluster: str) -> ClusterKeysView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.forget_cluster_keys(cluster)
 
 
 @click.group()
@@ -164,7 +138,7 @@ def certificates() -> None:
 @output_option
 def list_certificates(delegate_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists certificates of delegates, the newest first."""
-    listed = run_async(_list_certificates(loaded.settings, delegate_id))
+    listed = call_manager(loaded.settings, lambda client: client.list_certificates(delegate_id))
     if output is Output.JSON:
         print_json(listed)
         return
@@ -172,13 +146,6 @@ def list_certificates(delegate_id: str, loaded: Loaded[OperatorSettings], output
         (each.serial, each.state, each.delegate, each.ends_at, each.first_used_at or "-", each.key_fingerprint) for each in listed.items
     ]
     print_table(("SERIAL", "STATE", "DELEGATE", "ENDS", "FIRST USED", "KEY"), rows)
-
-
-async def _list_certificates(settings: OperatorSettings, delegate_id: str) -> CertificateList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_certificates(delegate_id)
 
 
 @certificates.command()
@@ -196,18 +163,11 @@ def revoke(*, serial: str, key: str, certificate: str, reason: str, loaded: Load
     named = {name: value for name, value in (("serial", serial), ("key", key), ("certificate", certificate)) if value}
     if len(named) != 1:
         raise UsageFaultError("name exactly one of --serial, --key and --certificate")
-    revoked = run_async(_revoke(loaded.settings, {**named, "reason": reason}))
+    revoked = call_manager(loaded.settings, lambda client: client.revoke_certificates({**named, "reason": reason}))
     if output is Output.JSON:
         print_json(revoked)
     else:
         click.echo(f"{revoked.kind} {revoked.value} is revoked")
-
-
-async def _revoke(settings: OperatorSettings, wanted: JsonObject) -> RevocationView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.revoke_certificates(wanted)
 
 
 @certificates.command()
@@ -215,19 +175,12 @@ async def _revoke(settings: OperatorSettings, wanted: JsonObject) -> RevocationV
 @output_option
 def revocations(loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists what was revoked, the newest first."""
-    listed = run_async(_revocations(loaded.settings))
+    listed = call_manager(loaded.settings, lambda client: client.list_revocations())
     if output is Output.JSON:
         print_json(listed)
         return
     rows: list[tuple[str, ...]] = [(each.kind, each.value, each.revoked_at, each.revoked_by, each.reason or "-") for each in listed.items]
     print_table(("BY", "VALUE", "AT", "WHO", "REASON"), rows)
-
-
-async def _revocations(settings: OperatorSettings) -> RevocationList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_revocations()
 
 
 @click.group()
@@ -240,14 +193,7 @@ def authorities() -> None:
 @output_option
 def list_authorities(loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists the authorities: the one that signs, those that will, those that did."""
-    _print_authorities(run_async(_list_authorities(loaded.settings)), output)
-
-
-async def _list_authorities(settings: OperatorSettings) -> AuthorityList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_authorities()
+    _print_authorities(call_manager(loaded.settings, lambda client: client.list_authorities()), output)
 
 
 @authorities.command()
@@ -260,14 +206,7 @@ def announce(signs_after: str, loaded: Loaded[OperatorSettings], output: Output)
         parse_duration(signs_after)
     except ValueError as error:
         raise UsageFaultError(f"--signs-after: {error}") from error
-    _print_authorities(run_async(_announce(loaded.settings, signs_after)), output)
-
-
-async def _announce(settings: OperatorSettings, signs_after: str) -> AuthorityList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.announce_authority(signs_after)
+    _print_authorities(call_manager(loaded.settings, lambda client: client.announce_authority(signs_after)), output)
 
 
 def _print_authorities(listed: AuthorityList, output: Output) -> None:

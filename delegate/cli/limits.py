@@ -1,21 +1,14 @@
 """`delegate limits`: how many tasks of an environment, a cluster or a key a manager lets run at once."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
-
 import click
 
-from delegate.cli.loops import run_async
+from delegate.cli.calls import call_manager
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json, print_table
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.manager.concurrency import LimitKind
 
-if TYPE_CHECKING:
-    from delegate.cli.limits_client import LimitsClient
-
-T = TypeVar("T")
 _KIND = click.argument("kind", type=click.Choice([kind.value for kind in LimitKind]))
 
 
@@ -29,7 +22,7 @@ def limits() -> None:
 @output_option
 def list_limits(loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists the limits that are set, with what runs under them."""
-    listed = _run(loaded, lambda client: client.list_limits())
+    listed = call_manager(loaded.settings, lambda client: client.list_limits())
     if output is Output.JSON:
         print_json(listed)
         return
@@ -49,7 +42,7 @@ def list_limits(loaded: Loaded[OperatorSettings], output: Output) -> None:
 def set_limit(kind: str, name: str, most: int, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lets at most MOST tasks run at once; 0 pauses. What runs already is left alone. A cluster is named by its uid, or by a name that
     only one has."""
-    shown = _run(loaded, lambda client: client.set_limit(kind, name, most))
+    shown = call_manager(loaded.settings, lambda client: client.set_limit(kind, name, most))
     if output is Output.JSON:
         print_json(shown)
     else:
@@ -63,18 +56,8 @@ def set_limit(kind: str, name: str, most: int, loaded: Loaded[OperatorSettings],
 @output_option
 def remove(kind: str, name: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Takes a limit away."""
-    left = _run(loaded, lambda client: client.remove_limit(kind, name))
+    left = call_manager(loaded.settings, lambda client: client.remove_limit(kind, name))
     if output is Output.JSON:
         print_json(left)
     else:
         click.echo(f"{kind} {name} has no limit any more")
-
-
-def _run(loaded: Loaded[OperatorSettings], work: Callable[["LimitsClient"], Awaitable[T]]) -> T:
-    from delegate.cli.limits_client import LimitsClient  # noqa: PLC0415 - slow to import
-
-    async def run() -> T:
-        async with LimitsClient(loaded.settings) as client:
-            return await work(client)
-
-    return run_async(run())

@@ -16,7 +16,7 @@ from delegate.foundation.lifecycle import Retrying, retrying
 from delegate.foundation.proxying import way_through
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.foundation.settings.proxies import ProxyRules
-from delegate.manager.credentials import (
+from delegate.manager.credential_views import (
     AuthorityList,
     CertificateList,
     ClusterKeysList,
@@ -25,7 +25,19 @@ from delegate.manager.credentials import (
     RevocationView,
 )
 from delegate.manager.letter_views import LetterList, PurgeView, RedriveList, RedriveView
-from delegate.manager.views import CancelView, DelegateList, DelegateView, EventList, NewTokenView, TaskList, TaskView, TokenList, TokenView
+from delegate.manager.views import (
+    CancelView,
+    DelegateList,
+    DelegateView,
+    EventList,
+    LimitList,
+    LimitView,
+    NewTokenView,
+    TaskList,
+    TaskView,
+    TokenList,
+    TokenView,
+)
 from delegate.model.resources import JsonObject
 from delegate.protocol.problems import Problem
 from delegate.protocol.routes import PROBLEM_TYPE, REQUEST_ID_HEADER
@@ -180,6 +192,16 @@ class ManagerClient:
 
     async def cancel_redrive(self, redrive_id: str) -> RedriveView:
         return await self._call("POST", f"/api/v1/redrives/{quote(redrive_id, safe='')}/cancel", RedriveView)
+
+    async def list_limits(self) -> LimitList:
+        return await self._call("GET", "/api/v1/limits", LimitList)
+
+    async def set_limit(self, kind: str, name: str, most: int) -> LimitView:
+        return await self._call("PUT", f"/api/v1/limits/{kind}/{quote(name, safe='')}", LimitView, body={"maxParallel": most})
+
+    async def remove_limit(self, kind: str, name: str) -> LimitList:
+        """The limits that are left. Made once: a repeated call would not find it any more."""
+        return await self._call("DELETE", f"/api/v1/limits/{kind}/{quote(name, safe='')}", LimitList, repeat=False)
 
     async def _call(
         self, method: str, path: str, wanted: type[T], *, body: JsonObject | None = None, key: str = "", repeat: bool = True

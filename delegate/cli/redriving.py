@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from delegate.cli.calls import call_manager
 from delegate.cli.exits import ExitCode
-from delegate.cli.loops import run_async
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, UsageFaultError, print_json, print_table
 from delegate.foundation.quantities import parse_duration
@@ -53,9 +53,9 @@ def redrive(loaded: Loaded[OperatorSettings], output: Output, **given: Any) -> E
     if given["listed"]:
         return _list(loaded, output)
     if given["cancelled"]:
-        return _print(call_manager(loaded, lambda client: client.cancel_redrive(given["cancelled"])), output)
+        return _print(_call_manager(loaded, lambda client: client.cancel_redrive(given["cancelled"])), output)
     if given["shown"]:
-        return _print(call_manager(loaded, lambda client: client.show_redrive(given["shown"])), output)
+        return _print(_call_manager(loaded, lambda client: client.show_redrive(given["shown"])), output)
     selection = _selection(**{name: given[name] for name in ("letters", "reasons", *_PLAIN, "from_delegate", "older_than")})
     if not selection and not given["everything"]:
         raise UsageFaultError("nothing says which letters to send again", hint="name them, choose by --reason, --app, ..., or give --all")
@@ -73,26 +73,18 @@ def redrive(loaded: Loaded[OperatorSettings], output: Output, **given: Any) -> E
             begun = await client.show_redrive(begun.id)
         return begun
 
-    return _print(call_manager(loaded, work), output)
+    return _print(_call_manager(loaded, work), output)
 
 
-def call_manager(loaded: Loaded[OperatorSettings] | None, work: "Callable[[ManagerClient], Awaitable[T]]") -> T:
-    """What the work returns; without settings at hand, those of the environment are taken."""
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    settings = (loaded or load(OperatorSettings)).settings
-
-    async def call() -> T:
-        async with ManagerClient(settings) as client:
-            return await work(client)
-
-    return run_async(call())
+def _call_manager(loaded: Loaded[OperatorSettings] | None, work: "Callable[[ManagerClient], Awaitable[T]]") -> T:
+    """As `call_manager`; without settings at hand, those of the environment are taken."""
+    return call_manager((loaded or load(OperatorSettings)).settings, work)
 
 
 def list_known(output: Output, *, reasons: tuple[str, ...], application: str, task: str, older_than: str, most: int) -> None:
     """The letters that the manager knows, oldest first."""
     selection = _selection(letters=(), reasons=reasons, application=application, task=task, older_than=older_than)
-    listed = call_manager(None, lambda client: client.list_letters({**selection, "state": "", "limit": min(most, 500)}))
+    listed = _call_manager(None, lambda client: client.list_letters({**selection, "state": "", "limit": min(most, 500)}))
     if output is Output.JSON:
         print_json(listed)
         return
@@ -116,7 +108,7 @@ def list_known(output: Output, *, reasons: tuple[str, ...], application: str, ta
 def purge_known(output: Output, *, everything: bool, dry_run: bool, **selected: Any) -> None:
     """Takes letters out of the manager's index."""
     order: JsonObject = {"filter": {**_selection(**selected), "state": ""}, "all": everything, "dryRun": dry_run}
-    purged = call_manager(None, lambda client: client.purge_letters(order))
+    purged = _call_manager(None, lambda client: client.purge_letters(order))
     if output is Output.JSON:
         print_json(purged)
         return
@@ -140,7 +132,7 @@ def _selection(
 
 
 def _list(loaded: Loaded[OperatorSettings], output: Output) -> ExitCode:
-    listed = call_manager(loaded, lambda client: client.list_redrives())
+    listed = _call_manager(loaded, lambda client: client.list_redrives())
     if output is Output.JSON:
         print_json(listed)
         return ExitCode.DONE

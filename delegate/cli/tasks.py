@@ -1,15 +1,14 @@
 """`delegate task`: tasks at a manager."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from delegate.cli.calls import call_manager
 from delegate.cli.documents import read_task_file
 from delegate.cli.exits import ExitCode
-from delegate.cli.loops import run_async
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, print_json, print_table
 from delegate.cli.progress import LineProgress
@@ -25,7 +24,6 @@ from delegate.model.results import TaskResult
 if TYPE_CHECKING:
     from delegate.cli.manager_client import ManagerClient
 
-T = TypeVar("T")
 _POLL_SECONDS = 0.5
 _PATIENCE_SECONDS = 120.0
 _FINISHED = "finished"
@@ -54,7 +52,7 @@ def submit(*, file: str, wait: bool, sign_key: str, sign_for: str, loaded: Loade
         click.echo(f"task {queued.task.id} is queued", err=True)
         return await _follow(client, queued.task.id, tell=output is Output.TEXT)
 
-    shown = _run(loaded, work)
+    shown = call_manager(loaded.settings, work)
     if wait:
         return _end(shown, output)
     if output is Output.JSON:
@@ -107,7 +105,7 @@ def list_tasks(
     """Lists tasks, the newest first."""
     wanted: dict[str, str | int] = {"state": state or "", "outcome": outcome, "kind": kind, "application": application}
     wanted |= {"cluster": cluster, "limit": limit, "continue": continue_}
-    listed = _run(loaded, lambda client: client.list_tasks(**wanted))
+    listed = call_manager(loaded.settings, lambda client: client.list_tasks(**wanted))
     if output is Output.JSON:
         print_json(listed)
         return
@@ -137,7 +135,7 @@ def _row(each: TaskSummary) -> tuple[str, ...]:
 @output_option
 def show(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Shows a task: its attempts, its result, and why it is queued."""
-    shown = _run(loaded, lambda client: client.show_task(task_id))
+    shown = call_manager(loaded.settings, lambda client: client.show_task(task_id))
     if output is Output.JSON:
         print_json(shown)
         return
@@ -184,7 +182,7 @@ def _print_task(shown: TaskView) -> None:
 @output_option
 def watch(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> ExitCode:
     """Follows a task to its end. Exit codes: 0 it succeeded, 1 it ended in anything else."""
-    shown = _run(loaded, lambda client: _follow(client, task_id, tell=output is Output.TEXT))
+    shown = call_manager(loaded.settings, lambda client: _follow(client, task_id, tell=output is Output.TEXT))
     return _end(shown, output)
 
 
@@ -195,7 +193,7 @@ def watch(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> Exi
 @output_option
 def cancel(task_id: str, reason: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Cancels a task: a queued one at once, a running one by its delegate."""
-    answer = _run(loaded, lambda client: client.cancel_task(task_id, reason))
+    answer = call_manager(loaded.settings, lambda client: client.cancel_task(task_id, reason))
     if output is Output.JSON:
         print_json(answer)
         return
@@ -213,21 +211,11 @@ def cancel(task_id: str, reason: str, loaded: Loaded[OperatorSettings], output: 
 @output_option
 def retry(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Queues a finished task again, as a new one that names it."""
-    shown = _run(loaded, lambda client: client.retry_task(task_id))
+    shown = call_manager(loaded.settings, lambda client: client.retry_task(task_id))
     if output is Output.JSON:
         print_json(shown)
     else:
         click.echo(shown.task.id)
-
-
-def _run(loaded: Loaded[OperatorSettings], work: Callable[["ManagerClient"], Awaitable[T]]) -> T:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async def run() -> T:
-        async with ManagerClient(loaded.settings) as client:
-            return await work(client)
-
-    return run_async(run())
 
 
 async def _follow(client: "ManagerClient", task_id: str, *, tell: bool) -> TaskView:

@@ -2,7 +2,7 @@
 
 import click
 
-from delegate.cli.loops import run_async
+from delegate.cli.calls import call_manager
 from delegate.cli.options import output_option, with_settings
 from delegate.cli.outputs import Output, UsageFaultError, print_json, print_table
 from delegate.foundation.quantities import parse_duration
@@ -10,7 +10,6 @@ from delegate.foundation.settings.kinds import parse_labels
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
 from delegate.manager.selectors import show_labels
-from delegate.manager.views import NewTokenView, TokenList, TokenView
 from delegate.model.resources import JsonObject
 
 
@@ -42,20 +41,13 @@ def create(
     """Creates a token and prints its secret, which nobody can read again."""
     wanted: JsonObject = {"name": name, "scope": scope, "expiresIn": _duration(expires_in), "labels": _labels(labels)}
     wanted |= {"description": description, "maxUses": max_uses}
-    created = run_async(_create(loaded.settings, wanted))
+    created = call_manager(loaded.settings, lambda client: client.create_token(wanted))
     if output is Output.JSON:
         print_json(created)
         return
     shown = created.token
     click.echo(created.secret)
     click.echo(f"token {shown.name} with scope {', '.join(shown.scopes)}, until {shown.expires_at}; it is not shown again", err=True)
-
-
-async def _create(settings: OperatorSettings, wanted: JsonObject) -> NewTokenView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.create_token(wanted)
 
 
 def _duration(text: str) -> str:
@@ -78,7 +70,7 @@ def _labels(text: str) -> dict[str, str]:
 @output_option
 def list_tokens(loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Lists tokens, without their secrets."""
-    listed = run_async(_list(loaded.settings))
+    listed = call_manager(loaded.settings, lambda client: client.list_tokens())
     if output is Output.JSON:
         print_json(listed)
         return
@@ -89,28 +81,14 @@ def list_tokens(loaded: Loaded[OperatorSettings], output: Output) -> None:
     print_table(("NAME", "STATE", "SCOPE", "EXPIRES", "USES", "LABELS"), rows)
 
 
-async def _list(settings: OperatorSettings) -> TokenList:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.list_tokens()
-
-
 @token.command()
 @click.argument("name")
 @with_settings(OperatorSettings)
 @output_option
 def revoke(name: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Revokes a token, by name or id, and the delegates that were enrolled with it: for good, and at once."""
-    revoked = run_async(_revoke(loaded.settings, name))
+    revoked = call_manager(loaded.settings, lambda client: client.revoke_token(name))
     if output is Output.JSON:
         print_json(revoked)
     else:
         click.echo(f"token {revoked.name} is revoked, and with it the delegates that enrolled with it")
-
-
-async def _revoke(settings: OperatorSettings, name: str) -> TokenView:
-    from delegate.cli.manager_client import ManagerClient  # noqa: PLC0415 - slow to import
-
-    async with ManagerClient(settings) as client:
-        return await client.revoke_token(name)

@@ -6,7 +6,7 @@ from delegate.foundation.quantities import parse_duration
 from delegate.manager.api.calls import Access, Call, Nothing, Operation
 from delegate.manager.authorities import choose_signer
 from delegate.manager.clocks import to_rfc3339
-from delegate.manager.credentials import (
+from delegate.manager.credential_views import (
     AuthorityList,
     AuthorityView,
     CertificateList,

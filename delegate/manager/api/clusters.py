@@ -8,7 +8,7 @@ from delegate.foundation.settings.kinds import parse_labels
 from delegate.manager.accounts import AUDIENCE, AccountRules, check_accounts, check_keys
 from delegate.manager.api.calls import Access, Call, Nothing, Operation
 from delegate.manager.clocks import to_rfc3339
-from delegate.manager.credentials import ClusterKeysList, ClusterKeysView
+from delegate.manager.credential_views import ClusterKeysList, ClusterKeysView
 from delegate.manager.errors import InvalidError
 from delegate.manager.scopes import is_admin, parse_scopes
 from delegate.manager.selectors import read_labels
