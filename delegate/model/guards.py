@@ -6,11 +6,12 @@ from typing import Annotated
 import msgspec
 
 from delegate.model.plan import PlannedChange
+from delegate.model.strict import Strict
 
 _NAMED = 5
 
 
-class PruneGuard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+class PruneGuard(Strict, frozen=True):
     """A prune of at least `count` objects which are more than `share` percent of all wants to be confirmed."""
 
     share: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50

@@ -25,6 +25,7 @@ from delegate.model.fieldsets import Path, ownership_at, resolve_conflict, resol
 from delegate.model.lists import likely_keys
 from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject, Manifest
+from delegate.model.strict import Strict
 
 OWNERSHIP_ANNOTATION = "delegate.gitops/ownership"
 _IDENTITY: frozenset[Path] = frozenset(
@@ -47,7 +48,7 @@ class Mode(enum.StrEnum):
     IGNORE = "ignore"
 
 
-class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+class _Subject(Strict, frozen=True):
     """Which objects a rule is about; an empty part stands for any, and may hold `*`."""
 
     group: str = ""

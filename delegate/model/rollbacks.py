@@ -9,13 +9,10 @@ import msgspec
 from delegate.model.errors import NoReleaseError
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject
+from delegate.model.strict import Strict
 
 LAST_VERIFIED = "last-verified"
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    pass
 
 
 class RollbackMode(enum.StrEnum):
@@ -29,7 +26,7 @@ class GitMode(enum.StrEnum):
     MERGE_REQUEST = "merge-request"
 
 
-class WorkloadTarget(_Strict, frozen=True):
+class WorkloadTarget(Strict, frozen=True):
     """A Deployment, StatefulSet or DaemonSet that goes back by its own revisions. `revision` 0: the one before."""
 
     kind: str = "Deployment"
@@ -37,13 +34,13 @@ class WorkloadTarget(_Strict, frozen=True):
     revision: int = 0
 
 
-class HelmTarget(_Strict, frozen=True):
+class HelmTarget(Strict, frozen=True):
     """A Helm release that goes back to the last one that was deployed."""
 
     name: str = ""
 
 
-class GitTarget(_Strict, frozen=True):
+class GitTarget(Strict, frozen=True):
     """What is done in the source as well: `commit` is taken back on `branch` (the repository's own where it is empty)."""
 
     mode: GitMode = GitMode.NONE
@@ -53,7 +50,7 @@ class GitTarget(_Strict, frozen=True):
     paths: tuple[str, ...] = ()
 
 
-class RollbackSpec(_Strict, frozen=True):
+class RollbackSpec(Strict, frozen=True):
     """`to` names a release: `last-verified`, its number, or its revision. `verification` is what must pass again."""
 
     to: str | int = LAST_VERIFIED

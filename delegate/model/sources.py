@@ -4,17 +4,12 @@ import enum
 import re
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from delegate.model.resources import JsonObject
+from delegate.model.strict import Strict
 
 _REF = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_RELEASE = 53
 _RELEASE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    pass
 
 
 class SourceType(enum.StrEnum):
@@ -26,13 +21,13 @@ class SourceType(enum.StrEnum):
     KUSTOMIZE = "kustomize"
 
 
-class DirectoryOptions(_Strict, frozen=True):
+class DirectoryOptions(Strict, frozen=True):
     recurse: bool = True
     include: str = ""
     exclude: str = ""
 
 
-class HelmParameter(_Strict, frozen=True):
+class HelmParameter(Strict, frozen=True):
     """One `--set`; with `force_string` one `--set-string`."""
 
     name: str
@@ -40,14 +35,14 @@ class HelmParameter(_Strict, frozen=True):
     force_string: bool = False
 
 
-class HelmFileParameter(_Strict, frozen=True):
+class HelmFileParameter(Strict, frozen=True):
     """One `--set-file`: the content of a file of the repository becomes a value."""
 
     name: str
     path: str
 
 
-class HelmOptions(_Strict, frozen=True):
+class HelmOptions(Strict, frozen=True):
     """Strength, from weak to strong: the chart's own values, valueFiles in order, values or valuesObject, parameters.
 
     `values_object` takes the place of `values` where both are given. Value files and file parameters are paths inside
@@ -70,7 +65,7 @@ class HelmOptions(_Strict, frozen=True):
     api_versions: tuple[str, ...] = ()
 
 
-class KustomizeTarget(_Strict, frozen=True):
+class KustomizeTarget(Strict, frozen=True):
     """Which objects a patch is for; patterns as kustomize reads them."""
 
     group: str = ""
@@ -82,7 +77,7 @@ class KustomizeTarget(_Strict, frozen=True):
     label_selector: str = ""
 
 
-class KustomizePatch(_Strict, frozen=True):
+class KustomizePatch(Strict, frozen=True):
     """A patch by its text or by the path of a file."""
 
     path: str = ""
@@ -91,12 +86,12 @@ class KustomizePatch(_Strict, frozen=True):
     options: dict[str, bool] = {}
 
 
-class KustomizeReplica(_Strict, frozen=True):
+class KustomizeReplica(Strict, frozen=True):
     name: str
     count: int | str
 
 
-class KustomizeOptions(_Strict, frozen=True):
+class KustomizeOptions(Strict, frozen=True):
     """What is written into the kustomization before it is rendered, as `kustomize edit` would write it.
 
     `images` are `name:tag`, `name@digest` or `name=new:tag`. A prefix, suffix or namespace takes the place of the
@@ -129,14 +124,14 @@ class SignedObject(enum.StrEnum):
     BOTH = "both"
 
 
-class SignaturePolicy(_Strict, frozen=True):
+class SignaturePolicy(Strict, frozen=True):
     """Which signature a revision has to have. `keys` are fingerprints (or the last 16 digits) or principals; none: any known key."""
 
     of: SignedObject = SignedObject.EITHER
     keys: tuple[str, ...] = ()
 
 
-class Source(_Strict, frozen=True, rename={"repo_url": "repoURL", "target_revision": "targetRevision", "tag_prefix": "tagPrefix"}):
+class Source(Strict, frozen=True, rename={"repo_url": "repoURL", "target_revision": "targetRevision", "tag_prefix": "tagPrefix"}):
     """Where manifests come from. An empty `repo_url` is a directory of this machine, for local commands only.
 
     With `chart`, the repository is one of charts (HTTP, or an OCI registry) and `target_revision` a version or a range of

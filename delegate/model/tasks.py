@@ -21,6 +21,7 @@ from delegate.model.resources import JsonObject
 from delegate.model.rollbacks import GitMode, RollbackSpec
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
+from delegate.model.strict import Strict
 from delegate.model.verification.checks import VerifySpec, faults_of_verification
 
 
@@ -48,11 +49,7 @@ class TaskKind(enum.StrEnum):
     GIT_UPDATE = "git-update"
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    pass
-
-
-class Destination(_Strict, frozen=True):
+class Destination(Strict, frozen=True):
     """The cluster by `name` (or `server` address) and the namespace of objects that name none."""
 
     name: str = ""
@@ -60,14 +57,14 @@ class Destination(_Strict, frozen=True):
     namespace: str = ""
 
 
-class NamespaceMetadata(_Strict, frozen=True):
+class NamespaceMetadata(Strict, frozen=True):
     """What a destination namespace carries that a sync creates."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
-class SyncPolicy(_Strict, frozen=True):
+class SyncPolicy(Strict, frozen=True):
     """`suspend`: nothing is written until it is taken away; what would be is shown."""
 
     sync_options: tuple[str, ...] = ()
@@ -76,7 +73,7 @@ class SyncPolicy(_Strict, frozen=True):
     suspend: bool = False
 
 
-class SyncSpec(_Strict, frozen=True):
+class SyncSpec(Strict, frozen=True):
     """One `source`, or several `sources` whose objects are one set. `project` may want more of sources than they say themselves."""
 
     source: Source = Source()
@@ -99,7 +96,7 @@ class Deletion(enum.StrEnum):
     ORPHAN = "orphan"
 
 
-class SyncOptions(_Strict, frozen=True):
+class SyncOptions(Strict, frozen=True):
     """Choices of one run; they win over the Application's sync policy. None means: as the sync policy says.
 
     `confirm` says yes to what wants to be confirmed: large prunes, and objects that say `Prune=confirm` or `Delete=confirm`.
@@ -117,7 +114,7 @@ class SyncOptions(_Strict, frozen=True):
     delete: Deletion | None = None
 
 
-class RetryPolicy(_Strict, frozen=True):
+class RetryPolicy(Strict, frozen=True):
     """Overrides of the delegate's retry settings for this task; absent values keep the delegate's."""
 
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
@@ -126,7 +123,7 @@ class RetryPolicy(_Strict, frozen=True):
     max_retry_duration: str = ""
 
 
-class TaskSignature(_Strict, frozen=True):
+class TaskSignature(Strict, frozen=True):
     """Who vouches for the rest of the document: see `protocol.signatures`. The task gets `id` and no other; after `expires` (RFC 3339) no
     delegate begins it."""
 
@@ -136,7 +133,7 @@ class TaskSignature(_Strict, frozen=True):
     value: str
 
 
-class Task(_Strict, frozen=True):
+class Task(Strict, frozen=True):
     """A task document, read. `spec` stays opaque here: each kind reads its own.
 
     `annotations` are those of the Application that mean something here (`delegate.gitops/...`).

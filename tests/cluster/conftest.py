@@ -18,6 +18,7 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.simulator.server import Simulator
 from tests.cluster.servers import client_of, drop_namespace, new_namespace, opened
 from tests.cluster.simulated import simulated_server
+from tests.cluster.syncing import Syncer, syncer_for
 from tests.fakes.flaky_api import FlakyApi, Upstream, flaky_api
 from tests.foundation.clocks import ManualClock
 
@@ -105,3 +106,11 @@ async def through_flaky(server: Server) -> AsyncIterator[tuple[FlakyApi, ApiClie
     upstream = Upstream(credentials.server, authorization, build_ssl_context(credentials, None))
     async with flaky_api(upstream) as api, client_of(api.url) as client:
         yield api, client
+
+
+@pytest.fixture
+async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
+    """An Application in the test's namespace, as a local command syncs it."""
+    made = syncer_for(server.kubeconfig, tmp_path, namespace)
+    yield made
+    await made.engine.close()

@@ -1,10 +1,5 @@
 """The end of an Application."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
@@ -13,16 +8,8 @@ from delegate.model.applied import APPLIED_ANNOTATION, PART_OF_LABEL
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, LEASES
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
-from tests.cluster.conftest import Server
 from tests.cluster.servers import eventually
-from tests.cluster.syncing import Syncer, actions, deployment, settings_map, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
+from tests.cluster.syncing import Syncer, actions, deployment, settings_map
 
 
 def hook(name: str, phase: str, image: str = "complete:1") -> JsonObject:

@@ -2,7 +2,7 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +13,8 @@ from delegate.engine.records.releases import ReleaseStore
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
+from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map
 from tests.verification.prometheus import running_prometheus
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 def image_of(live: JsonObject) -> str:

@@ -1,6 +1,5 @@
 """Sync from end to end: create, leave alone, put right, prune, refuse."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from delegate.model.results import Outcome, SyncStatus
 from tests.cluster.conftest import Server
 from tests.cluster.servers import drop_namespace
 from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 async def test_creates_a_set_and_waits_until_it_is_healthy(syncer: Syncer, cluster: Cluster) -> None:

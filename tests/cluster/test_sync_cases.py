@@ -1,6 +1,5 @@
 """Cases of real bug reports, with their own inputs, from end to end on a cluster."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,12 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVICES, STATEFUL_SETS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome, SyncStatus, TaskResult
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, resource, syncer_for
+from tests.cluster.syncing import Syncer, actions, resource
 
 CASES = Path(__file__).parent.parent / "data" / "cases" / "sync"
 DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 def objects(case: str, file: str = "input.yaml", *, kinds: tuple[str, ...] = (), namespace: str = "demo") -> list[JsonObject]:

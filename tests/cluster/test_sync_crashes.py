@@ -27,13 +27,6 @@ from tests.cluster.syncing import Syncer, settings_map, syncer_for
 _SHORT_LEASE = 2
 
 
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
-
-
 class Death:
     """The process is gone from the n-th write on, seen from the cluster: before it arrives, or after it was done.
 

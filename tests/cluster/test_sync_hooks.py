@@ -1,8 +1,5 @@
 """Hooks around a sync: order, failure, cleaning up, and going on after a crash."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from delegate.engine.clusters.errors import NotFoundError
@@ -13,18 +10,10 @@ from delegate.model.inventory import InventoryState
 from delegate.model.resource_types import CONFIG_MAPS, JOBS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, deployment, settings_map, syncer_for
+from tests.cluster.syncing import Syncer, actions, deployment, settings_map
 
 HOOK = "argocd.argoproj.io/hook"
 POLICY = "argocd.argoproj.io/hook-delete-policy"
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 def job(name: str, phase: str, *, image: str = "tool:1", **annotations: str) -> JsonObject:

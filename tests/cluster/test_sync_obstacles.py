@@ -1,10 +1,7 @@
 """What stands in a sync's way in real clusters: partial permissions, things that are just being deleted."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.model.resource_types import CONFIG_MAPS, NAMESPACES
@@ -17,13 +14,6 @@ from tests.cluster.syncing import Syncer, actions, settings_map, syncer_for
 _RBAC = "rbac.authorization.k8s.io"
 ROLES = ResourceType(group=_RBAC, version="v1", kind="Role", plural="roles", namespaced=True)
 BINDINGS = ResourceType(group=_RBAC, version="v1", kind="RoleBinding", plural="rolebindings", namespaced=True)
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 async def grant(cluster: Cluster, namespace: str, rules: list[JsonObject]) -> None:

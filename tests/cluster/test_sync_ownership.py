@@ -1,8 +1,5 @@
 """Fields that somebody else drives: left alone where that is said, named where it isn't, and never fought over."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from delegate.engine.clusters.registry import Cluster
@@ -10,15 +7,7 @@ from delegate.engine.records.inventories import InventoryStore
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
+from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map
 
 
 async def somebody_sets(cluster: Cluster, syncer: Syncer, data: JsonObject, manager: str = "somebody") -> None:

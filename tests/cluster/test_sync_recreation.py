@@ -1,25 +1,14 @@
 """Objects whose change the server refuses for good: made anew only where that was asked for, and would work."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.model.resource_types import CONFIG_MAPS, JOBS, PODS, SERVICES, STATEFUL_SETS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, resource, settings_map, syncer_for
+from tests.cluster.syncing import Syncer, actions, resource, settings_map
 
 REPLACE = {"argocd.argoproj.io/sync-options": "Replace=true"}
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 def job(image: str = "complete:1", **metadata: object) -> JsonObject:

@@ -1,8 +1,5 @@
 """Releases: what an Application was, kept beside it."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from delegate.engine.clusters.registry import Cluster
@@ -12,15 +9,7 @@ from delegate.model.errors import CorruptReleaseError
 from delegate.model.releases import ReleaseOutcome, release_name
 from delegate.model.resource_types import SECRETS
 from delegate.model.results import Outcome
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, deployment, settings_map, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
+from tests.cluster.syncing import Syncer, deployment, settings_map
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """Selective sync, and the guards of prune."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from delegate.engine.clusters.errors import NotFoundError
@@ -11,15 +8,7 @@ from delegate.engine.records.inventories import InventoryStore
 from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, actions, settings_map, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
+from tests.cluster.syncing import Syncer, actions, settings_map
 
 
 def maps(*names: str) -> list[JsonObject]:

@@ -1,8 +1,6 @@
 """A machine's own policy holds for every object of a set, whatever the document says of its destination."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,17 +10,9 @@ from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.tasks import read_task
 from delegate.model.trust import TrustPolicy
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, settings_map, syncer_for
+from tests.cluster.syncing import Syncer, settings_map
 
 ROLE: JsonObject = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "all"}, "rules": []}
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 @pytest.mark.parametrize(

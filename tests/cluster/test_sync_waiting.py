@@ -1,8 +1,6 @@
 """Waiting for health: early failure with the cluster's words, deadlines, stops."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +10,7 @@ from delegate.model.health.verdicts import HealthStatus
 from delegate.model.resource_types import DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
-from tests.cluster.conftest import Server
-from tests.cluster.syncing import Syncer, deployment, resource, syncer_for
-
-
-@pytest.fixture
-async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Syncer]:
-    made = syncer_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
+from tests.cluster.syncing import Syncer, deployment, resource
 
 
 @pytest.mark.parametrize("image", ["registry.example/broken:broken", "registry.example/crash:crash"])

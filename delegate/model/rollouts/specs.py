@@ -9,16 +9,13 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.sources import Source
+from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
 
 MOST_STEPS = 100
 DEFAULT_DRAIN = "30s"
 VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
 """What stands in the queries of a canary's checks."""
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    pass
 
 
 class OnFailure(enum.StrEnum):
@@ -28,12 +25,12 @@ class OnFailure(enum.StrEnum):
     HOLD = "hold"
 
 
-class WorkloadReference(_Strict, frozen=True):
+class WorkloadReference(Strict, frozen=True):
     name: str
     kind: str = "Deployment"
 
 
-class Pause(_Strict, frozen=True):
+class Pause(Strict, frozen=True):
     """Without a `duration` it lasts until somebody resumes the task."""
 
     duration: str | float = ""
@@ -46,7 +43,7 @@ class Pause(_Strict, frozen=True):
         return float(self.duration) if isinstance(self.duration, (int, float)) else parse_duration(self.duration)
 
 
-class Step(_Strict, frozen=True):
+class Step(Strict, frozen=True):
     """Exactly one of its fields."""
 
     set_weight: float | None = None
@@ -61,7 +58,7 @@ class Step(_Strict, frozen=True):
         return f"verify {', '.join(self.verify or ())}"
 
 
-class SmokeTest(_Strict, frozen=True):
+class SmokeTest(Strict, frozen=True):
     """A Job that the new version has to pass before it gets any load. `image` empty: the new version's own first one."""
 
     command: tuple[str, ...] = ()
@@ -69,7 +66,7 @@ class SmokeTest(_Strict, frozen=True):
     timeout: str = "2m"
 
 
-class CanarySpec(_Strict, frozen=True):
+class CanarySpec(Strict, frozen=True):
     """What a canary brings (`images` by container, or a `source`), how its load is shifted, and in which steps.
 
     `maxEffectiveShare`: the largest share, in percent, that is agreed to where pods alone can't reach the wanted one. `progressDeadline`:

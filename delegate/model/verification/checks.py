@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from delegate.foundation.quantities import parse_duration
+from delegate.model.strict import Strict
 from delegate.model.verification.rules import Rule, RuleError, parse_rule, parse_share
 from delegate.model.verification.units import Dimension, Unit, UnknownUnitError, parse_unit
 from delegate.model.verification.windows import parse_time
@@ -26,10 +27,6 @@ _VARIABLE_VALUE = re.compile(r"[-A-Za-z0-9._:/@+]{1,253}")
 _VARIABLE = re.compile(r"\$(?:\$|([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
 Fault = tuple[str, str, str]
 """Where, what, and what to do about it."""
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    pass
 
 
 class NoDataPolicy(enum.StrEnum):
@@ -75,7 +72,7 @@ class ComparisonKind(enum.StrEnum):
     COUNTS = "counts"
 
 
-class Backoff(_Strict, frozen=True):
+class Backoff(Strict, frozen=True):
     """Waits between tries after errors; a source's own hint goes before them. Without one, errors are tried again at the next tick."""
 
     first: str = "5s"
@@ -87,7 +84,7 @@ class Backoff(_Strict, frozen=True):
         return float(min(parse_duration(self.cap), parse_duration(self.first) * self.factor ** min(errors - 1, 60)))
 
 
-class Compare(_Strict, frozen=True):
+class Compare(Strict, frozen=True):
     """The same question about the old version, asked of the same source at the same time.
 
     `requests` asks how many requests it had, for `counts`. `alpha` bounds false alarms over all comparisons of a verification together.
@@ -107,7 +104,7 @@ class Compare(_Strict, frozen=True):
     warm_up: str = "0s"
 
 
-class Check(_Strict, frozen=True):
+class Check(Strict, frozen=True):
     """One question, asked again and again, and what the answers have to be.
 
     `provider` names an entry of the delegate's configuration; `url` instead of it needs no credentials. `unit` is the source's,
@@ -197,21 +194,21 @@ class Check(_Strict, frozen=True):
         return parse_rule(self.fail_when) if self.fail_when else None
 
 
-class Workload(_Strict, frozen=True):
+class Workload(Strict, frozen=True):
     """Whose new version is verified: evidence counts from when all its pods of the new version were ready."""
 
     kind: str
     name: str
 
 
-class PastWindow(_Strict, frozen=True):
+class PastWindow(Strict, frozen=True):
     """A time that has gone by (RFC 3339), judged now as it would have been judged then."""
 
     start: str = msgspec.field(name="from")
     end: str = msgspec.field(name="to")
 
 
-class VerifySpec(_Strict, frozen=True):
+class VerifySpec(Strict, frozen=True):
     """The spec of a verify task.
 
     `since` (RFC 3339): when the new version was ready and had its share; by default when the task begins. `variables` stand in queries

@@ -26,6 +26,24 @@ def read_number(value: object, where: str) -> float | None:
     return None if math.isnan(number) else number
 
 
+def is_number(value: object) -> bool:
+    """Whether it is one, also as text."""
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def only_number(row: Mapping[str, object], candidates: Iterable[str], what: str) -> str:
+    """The one of the fields that holds a number. Raises UnreadableAnswerError where it isn't one."""
+    names = [name for name in candidates if is_number(row[name])]
+    if len(names) != 1:
+        hint = f"name it in the parameter field; there is {', '.join(sorted(row)) or 'none'}"
+        raise UnreadableAnswerError(f"a {what} holds {len(names)} numbers where one is wanted", hint=hint)
+    return names[0]
+
+
 def as_list(value: object, where: str) -> list[object]:
     """Raises UnreadableAnswerError. An absent list is none: what is left out is no answer."""
     if not isinstance(value, list):

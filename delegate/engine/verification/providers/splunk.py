@@ -14,7 +14,7 @@ from delegate.engine.verification.errors import UnreadableAnswerError
 from delegate.engine.verification.providers.calls import Calls, Request, pause, refuse
 from delegate.engine.verification.providers.credentials import BASIC, BEARER, Login
 from delegate.engine.verification.providers.kinds import Kind, Question
-from delegate.engine.verification.providers.numbers import as_list, as_mapping, read_number, texts_of
+from delegate.engine.verification.providers.numbers import as_list, as_mapping, is_number, only_number, read_number, texts_of
 from delegate.engine.verification.providers.tidying import tidy
 
 _SESSION = Login(("access_key",), lambda values: {"Authorization": f"Splunk {values['access_key']}"})
@@ -94,7 +94,7 @@ def _series(rows: list[Mapping[str, object]], question: Question) -> list[Series
     window, field = question.window, question.option("field")
     points: dict[tuple[tuple[str, str], ...], list[tuple[float, float | None]]] = {}
     for row in rows:
-        name = field or _only_number(row)
+        name = field or only_number(row, (name for name in row if not name.startswith("_")), "result")
         if field and field not in row:
             raise UnreadableAnswerError(f"the results have no field {field!r}", hint=f"they have {', '.join(sorted(row)) or 'none'}")
         labels = tuple(sorted((key, str(value)) for key, value in row.items() if key != name and not key.startswith("_")))
@@ -107,27 +107,11 @@ def _series(rows: list[Mapping[str, object]], question: Question) -> list[Series
     return [Series(tuple(found), dict(labels)) for labels, found in points.items()]
 
 
-def _only_number(row: Mapping[str, object]) -> str:
-    numbers = [key for key, value in row.items() if not key.startswith("_") and _is_number(value)]
-    if len(numbers) != 1:
-        hint = f"name it in the parameter field; there is {', '.join(sorted(row)) or 'none'}"
-        raise UnreadableAnswerError(f"a result holds {len(numbers)} numbers where one is wanted", hint=hint)
-    return numbers[0]
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True
-
-
 def _time(value: object) -> float | None:
     """`_time` is written as seconds, or as a date with its offset."""
     if value is None:
         return None
-    if _is_number(value):
+    if is_number(value):
         return float(str(value))
     try:
         when = dt.datetime.fromisoformat(str(value))

@@ -13,7 +13,7 @@ from delegate.engine.verification.errors import ProviderUnavailableError, Unread
 from delegate.engine.verification.providers.calls import Calls, Request, pause, refuse
 from delegate.engine.verification.providers.credentials import Login, basic_header
 from delegate.engine.verification.providers.kinds import Kind, Question, milliseconds
-from delegate.engine.verification.providers.numbers import as_list, as_mapping, read_number, texts_of
+from delegate.engine.verification.providers.numbers import as_list, as_mapping, only_number, read_number, texts_of
 from delegate.engine.verification.providers.tidying import tidy
 
 _KEY = Login(("access_id", "access_key"), lambda values: basic_header(values["access_id"], values["access_key"]))
@@ -79,7 +79,8 @@ def _log_series(rows: list[Mapping[str, object]], question: Question) -> list[Se
     window, field = question.window, question.option("field")
     points: dict[tuple[tuple[str, str], ...], list[tuple[float, float | None]]] = {}
     for row in rows:
-        name = field or _only_number(row)
+        # Fields that the query makes begin with an underscore (`_count`), as do those that Sumo adds.
+        name = field or only_number(row, (name for name in row if name != _SLICE), "record")
         if name not in row:
             raise UnreadableAnswerError(f"the records have no field {field!r}", hint=f"they have {', '.join(sorted(row)) or 'none'}")
         labels = tuple(sorted((key, str(value)) for key, value in row.items() if key not in (name, _SLICE)))
@@ -90,23 +91,6 @@ def _log_series(rows: list[Mapping[str, object]], question: Question) -> list[Se
         elif _is_complete(began / 1000.0, window):
             of_series.append((began / 1000.0, value))
     return [Series(tuple(found), dict(labels)) for labels, found in points.items()]
-
-
-def _only_number(row: Mapping[str, object]) -> str:
-    """Fields that the query makes begin with an underscore (`_count`), as do those that Sumo adds."""
-    names = [key for key, value in row.items() if key != _SLICE and _is_number(value)]
-    if len(names) != 1:
-        hint = f"name it in the parameter field; there is {', '.join(sorted(row)) or 'none'}"
-        raise UnreadableAnswerError(f"a record holds {len(names)} numbers where one is wanted", hint=hint)
-    return names[0]
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True
 
 
 async def read_metrics(calls: Calls, question: Question) -> Answer:
