@@ -7,7 +7,7 @@ import difflib
 import enum
 import re
 from collections.abc import Iterable
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Self, TypeVar, get_args
 
 import msgspec
 
@@ -322,6 +322,7 @@ def _field_names(wanted: type) -> list[str]:
     names: list[str] = []
     for field in msgspec.structs.fields(wanted):
         names.append(field.encode_name)
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            names += _field_names(field.type)
+        for kind in (field.type, *get_args(field.type)):
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                names += _field_names(kind)
     return names

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import HealthTimeoutError, UnhealthyError
 from delegate.engine.tasks.execution import Executor
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.foundation.errors import DelegateError
+from delegate.foundation.lifecycle.retrying import Retrying
+from delegate.model.resource_types import NAMESPACES
 from delegate.model.results import Outcome, TaskResult, failed_result
 from delegate.model.tasks import Task, TaskKind, read_task
+from tests.cluster.servers import client_of
+from tests.fakes.flaky_api import flaky_api, reset
 
 TASK = read_task({"kind": "sync", "application": "shop"})
 
@@ -119,6 +124,25 @@ async def test_the_deadline_ends_the_work() -> None:
     result = await executor(run).run(TASK, context(seconds=0.05))
 
     assert (result.outcome, run.cleaned_up) == (Outcome.TIMED_OUT, True)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_a_deadline_says_what_was_still_being_tried(comes_back: bool) -> None:
+    """A server that is dead for as long as there is time is named; one that answered in the end has nothing to do with it."""
+    patient = Retrying(max_attempts=1_000, base_seconds=0.01, max_seconds=0.05, max_duration_seconds=60.0)
+
+    async def work() -> None:
+        async with flaky_api() as api, client_of(api.url, policy=patient) as client:
+            api.add(reset, method="GET", times=3 if comes_back else 1_000)
+            with contextlib.suppress(NotFoundError):
+                await client.get(NAMESPACES, "", "nothing")
+            await for_ever()
+
+    result = await executor(ScriptedRun(work)).run(TASK, context(seconds=1.5))
+
+    assert result.outcome is Outcome.TIMED_OUT
+    assert ("still being tried again" in result.message) is not comes_back
+    assert ("127.0.0.1" in result.message) is not comes_back
 
 
 async def test_work_that_ends_while_it_is_stopped_counts_as_done() -> None:

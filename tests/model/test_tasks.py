@@ -88,3 +88,12 @@ def test_what_is_no_task(document: object) -> None:
     """Another shape or another kind."""
     with pytest.raises(TaskDocumentError):
         read_task(document)
+
+
+def test_a_slip_inside_a_list_is_named_with_what_was_meant() -> None:
+    """Its fields are known as well as those of the document itself."""
+    spec = {"source": {"path": "."}, "ignoreDifferences": [{"kind": "Deployment", "jsonPointer": ["/spec/replicas"]}]}
+    with pytest.raises(TaskDocumentError) as caught:
+        read_task({"kind": "sync", "application": "shop", "spec": spec})
+    assert caught.value.field == "spec.ignoreDifferences[0].jsonPointer"
+    assert caught.value.hint == "did you mean `jsonPointers`?"

@@ -10,7 +10,7 @@ import structlog
 from delegate.engine.clusters import errors
 from delegate.engine.clusters.answers import explain_answer
 from delegate.engine.clusters.metering import OnRequest, RequestMeter
-from delegate.engine.clusters.retrying import is_worth_retrying
+from delegate.engine.clusters.retrying import is_worth_retrying, note_retry
 from delegate.engine.clusters.transport import Answer, Call, Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.lifecycle.retrying import Dice, Retrying
@@ -71,13 +71,15 @@ class Caller:
         while True:
             attempt += 1
             try:
-                return await self._try(call, timeout)
+                answer = await self._try(call, timeout)
             except errors.ClusterError as error:
                 delay = self.policy.wait_after(attempt, error.retry_after, self._dice)
                 spent = self.clock.monotonic() - started
                 worth = is_worth_retrying(error, idempotent=call.idempotent)
                 if not worth or attempt >= self.policy.max_attempts or spent + delay > self.policy.max_duration_seconds:
+                    note_retry("")
                     raise
+                note_retry(error.message)
                 log.info(
                     "cluster.request_retried",
                     verb=call.question.verb,
@@ -86,6 +88,9 @@ class Caller:
                     attempt=attempt,
                     delay_seconds=round(delay, 3),
                 )
+            else:
+                note_retry("")
+                return answer
             await self.clock.sleep(delay)
 
     @asynccontextmanager

@@ -1,7 +1,8 @@
-"""Which failed calls to an API server the client tries again by itself; pure. How long it waits, `Retrying` says."""
+"""Which failed calls to an API server the client tries again by itself, and what it is trying. How long it waits, `Retrying` says."""
 
 import datetime as dt
 import email.utils
+from contextvars import ContextVar
 
 from delegate.engine.clusters import errors
 from delegate.foundation.errors import DelegateError
@@ -10,6 +11,23 @@ from delegate.foundation.lifecycle.retrying import Retrying
 ONE_TRY = Retrying(max_attempts=1)
 _REFUSED_UNSEEN = (errors.TooManyRequestsError,)
 _FAULTS_OF_THE_WAY = (errors.UnreachableError, errors.UnavailableError, errors.ServerTimeoutError)
+
+
+class LastRetry:
+    """Why a call of some work is being tried again right now, in words; empty while nothing is."""
+
+    def __init__(self) -> None:
+        self.fault = ""
+
+
+LAST_RETRY: ContextVar[LastRetry | None] = ContextVar("last_retry", default=None)
+"""Set by whoever runs work to a deadline, so that the end of its time can be explained: a retry that is cut off raises nothing."""
+
+
+def note_retry(fault: str) -> None:
+    last = LAST_RETRY.get()
+    if last is not None:
+        last.fault = fault
 
 
 def is_worth_retrying(error: DelegateError, *, idempotent: bool) -> bool:

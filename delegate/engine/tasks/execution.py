@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import structlog
 
+from delegate.engine.clusters.retrying import LAST_RETRY, LastRetry
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import UnsupportedTaskError
 from delegate.engine.tasks.stopping import StopVerdict, outcome_of
@@ -69,6 +70,8 @@ def _fault(task: Task, context: AttemptContext, error: DelegateError) -> TaskRes
 
 
 async def _run_to_an_end(run: Run, context: AttemptContext) -> TaskResult:
+    retry = LastRetry()
+    LAST_RETRY.set(retry)  # of this attempt's own context: the tasks that it starts inherit it
     work = asyncio.create_task(run.execute())
     stop = asyncio.create_task(context.stop.wait())
     try:
@@ -77,6 +80,7 @@ async def _run_to_an_end(run: Run, context: AttemptContext) -> TaskResult:
         if work.done():
             return _concluded(run, work)
         verdict = context.stop.requested or StopVerdict.DEADLINE
+        reason = context.stop.reason if context.stop.requested else retry.fault and f"it was still being tried again: {retry.fault}"
         await _end(work)
         if work.done() and not work.cancelled() and work.exception() is None:
             return run.conclude()  # it ended well in the same moment: what was done counts
@@ -85,7 +89,7 @@ async def _run_to_an_end(run: Run, context: AttemptContext) -> TaskResult:
             await asyncio.wait({work}, timeout=run.wind_down_seconds)
             if work.done() and work.exception() is not None:
                 return _concluded(run, work)
-        return run.conclude(outcome_of(verdict), message=_words(verdict, context.stop.reason))
+        return run.conclude(outcome_of(verdict), message=_words(verdict, reason))
     finally:
         stop.cancel()
         if not work.done():
