@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -177,6 +178,66 @@ def test_logs_keep_both_streams_in_order(run: Run) -> None:
     code = run(run_logged(shell("echo a; echo b >&2; echo c; exit 3"), timeout=20, log=log))
 
     assert (code, log.text()) == (3, "a\nb\nc\n")
+
+
+def open_and_close_files(stopped: threading.Event, stolen: list[int]) -> None:
+    """Holds files open for moments, and records each that somebody else has closed."""
+    while not stopped.is_set():
+        for descriptor in [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]:
+            try:
+                os.close(descriptor)
+            except OSError:
+                stolen.append(descriptor)
+
+
+def test_files_of_other_threads_stay_open(run: Run) -> None:
+    """A pipe's number is closed once: by the second time it may be somebody else's file."""
+    stopped, stolen = threading.Event(), list[int]()
+    threads = [threading.Thread(target=open_and_close_files, args=(stopped, stolen)) for _ in range(4)]
+
+    async def many_commands() -> list[Completed]:
+        return [
+            completed
+            for _ in range(20)
+            for completed in await asyncio.gather(*(run_command(shell("echo a"), timeout=30) for _ in range(16)))
+        ]
+
+    for thread in threads:
+        thread.start()
+    try:
+        outputs = [completed.stdout for completed in run(many_commands())]
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+    assert (stolen, outputs) == ([], [b"a\n"] * 320)
+
+
+def test_nothing_stays_open(run: Run) -> None:
+    """Commands that end, that can't start, and that are cancelled at every step of their start leave no descriptor behind."""
+
+    async def cancelled_after(steps: int) -> None:
+        task = asyncio.ensure_future(run_command(shell("exec sleep 300", grace_seconds=0.1), timeout=60))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def all_ways() -> tuple[set[str], set[str]]:
+        await run_command(shell("true"), timeout=20)
+        before = set(os.listdir("/proc/self/fd"))
+        await run_command(shell("true"), timeout=20)
+        with pytest.raises(CommandNotFoundError):
+            await run_command(Command(("no-such-program",), ENVIRONMENT), timeout=20)
+        for steps in range(12):
+            await cancelled_after(steps)
+        await asyncio.sleep(0)
+        return before, set(os.listdir("/proc/self/fd"))
+
+    before, after = run(all_ways())
+    assert after == before
 
 
 @pytest.mark.parametrize("what", ["short lines", "one line"])

@@ -58,31 +58,58 @@ def minimal_environment(outside: Mapping[str, str]) -> dict[str, str]:
     return environment | {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
 
 
-class _Pipe:
-    """A pipe that a child writes to and we read.
+class _Pipe(asyncio.ReadTransport):
+    """A pipe that a child writes to and we read, through `reader`.
 
     asyncio's own pipes won't do: with them `Process.wait` returns when the last holder of a pipe has gone, not the child.
+    Nor will `connect_read_pipe`: uvloop closes the descriptor, and then its number again, which may be another thread's
+    file by then. So the descriptors are ours alone, and each is closed once.
     """
 
-    def __init__(self, write_end: int, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
-        self.write_end = write_end
-        self.reader = reader
-        self._transport = transport
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        self._open_ends = {self._read_end, self.write_end}
+        self.reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
+        self.reader.set_transport(self)
+        self.resume_reading()
 
-    @classmethod
-    async def open(cls) -> "_Pipe":
-        read_end, write_end = os.pipe()
-        reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(read_end, "rb", buffering=0))
-        return cls(write_end, reader, transport)
+    def pause_reading(self) -> None:
+        if not self.is_closing():
+            self._loop.remove_reader(self._read_end)
+
+    def resume_reading(self) -> None:
+        if not self.is_closing():
+            self._loop.add_reader(self._read_end, self._read)
+
+    def is_closing(self) -> bool:
+        return self._read_end not in self._open_ends
 
     def close_write_end(self) -> None:
         """Once the child has its copy, so that its end is seen."""
-        os.close(self.write_end)
+        self._close(self.write_end)
 
     def close(self) -> None:
-        self._transport.close()
+        """Closes both ends, however often it is called."""
+        if not self.is_closing():
+            self._loop.remove_reader(self._read_end)
+            self.reader.feed_eof()
+        for end in tuple(self._open_ends):
+            self._close(end)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if chunk := os.read(self._read_end, _CHUNK_BYTES):
+                self.reader.feed_data(chunk)
+            else:
+                self.close()
+
+    def _close(self, end: int) -> None:
+        if end in self._open_ends:
+            self._open_ends.remove(end)
+            os.close(end)
 
 
 class Child:
@@ -94,17 +121,16 @@ class Child:
         process: asyncio.subprocess.Process,
         *,
         marker: str,
-        stdout: _Pipe,
-        stderr: _Pipe | None,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader | None,
         log: BoundedOutput,
     ) -> None:
         self._command = command
         self._process = process
         self._marker = marker
-        self._pipes = [pipe for pipe in (stdout, stderr) if pipe is not None]
-        self.stdout = stdout.reader
+        self.stdout = stdout
         self.stderr = log
-        self._stderr_reader = asyncio.ensure_future(_collect(stderr.reader if stderr else None, log))
+        self._stderr_reader = asyncio.ensure_future(_collect(stderr, log))
 
     @property
     def stdin(self) -> asyncio.StreamWriter:
@@ -159,8 +185,6 @@ class Child:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
         await _drop(self._stderr_reader)
-        for pipe in self._pipes:
-            pipe.close()
 
     async def _kill_strays(self) -> None:
         await asyncio.to_thread(_kill_marked, self._marker)
@@ -174,19 +198,14 @@ async def start_command(command: Command, *, stderr: BoundedOutput | None = None
     on once the child has ended.
     """
     marker = secrets.token_hex(16)
-    stdout = await _Pipe.open()
-    errors = None if merged else await _Pipe.open()
-    try:
-        process = await _spawn(command, marker, stdout, errors or stdout)
-    except BaseException:
-        for pipe in filter(None, (stdout, errors)):
-            pipe.close()
-        raise
-    child = Child(command, process, marker=marker, stdout=stdout, stderr=errors, log=stderr if stderr is not None else BoundedOutput())
-    try:
-        yield child
-    finally:
-        await _see_through(asyncio.ensure_future(child.end()))
+    log = stderr if stderr is not None else BoundedOutput()
+    with contextlib.closing(_Pipe()) as stdout, contextlib.closing(stdout if merged else _Pipe()) as errors:
+        process = await _spawn(command, marker, stdout, errors)
+        child = Child(command, process, marker=marker, stdout=stdout.reader, stderr=None if merged else errors.reader, log=log)
+        try:
+            yield child
+        finally:
+            await _see_through(asyncio.ensure_future(child.end()))
 
 
 async def run_command(
@@ -261,8 +280,8 @@ async def _spawn(command: Command, marker: str, stdout: _Pipe, stderr: _Pipe) ->
             hint=f"install {command.program}, or add it to PATH",
         ) from error
     finally:
-        for pipe in {stdout, stderr}:
-            pipe.close_write_end()
+        stdout.close_write_end()
+        stderr.close_write_end()
 
 
 async def _collect(stream: asyncio.StreamReader | None, output: BoundedOutput) -> None:
