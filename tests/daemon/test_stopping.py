@@ -56,6 +56,17 @@ async def test_a_drained_delegate_ends_with_nothing_owed(tmp_path: Path) -> None
         assert [each["connection"] for each in await operator.delegates()] == ["Disconnected"]
 
 
+async def test_no_lane_undoes_the_farewell(tmp_path: Path) -> None:
+    """The poll for commands that the bye cuts short finds no session any more, and opens none."""
+    async with running_behind_proxy(tmp_path, TestEngine(), rules=PATIENT_RULES) as (operator, proxy, running):
+        proxy.inject(Fault.DELAY, routes.BYE, point=Point.AFTER, seconds=1.0)
+
+        await running.stop()
+
+        assert proxy.injected(routes.BYE) == 1
+        assert [each["connection"] for each in await operator.delegates()] == ["Disconnected"]
+
+
 async def test_a_second_signal_hurries(tmp_path: Path) -> None:
     """It does not wait for the drain timeout."""
     engine = TestEngine(short_or_long)

@@ -163,6 +163,7 @@ class SessionKeeper:
         self._token = Secret("")
         self._token_renew_at = 0.0
         self._openings = 0
+        self._left = False
         self.come_back_seconds = UNTOLD_SECONDS
 
     def live_in(self, loop: asyncio.AbstractEventLoop, transport: Transport) -> None:
@@ -226,15 +227,14 @@ class SessionKeeper:
             self._hooks.on_cut()
 
     async def say_bye(self, reason: str, within_seconds: float) -> None:
-        """Leaves cleanly; a manager that does not hear it finds out by itself."""
-        session = self.current
-        if session is None or self.ended is not None:
+        """Leaves cleanly: from here on no session is opened. A manager that does not hear it finds out by itself."""
+        if self._openings == 0:
             return
-        request = ByeRequest(request_id=new_request_id(), epoch=session.epoch, reason=reason)
         try:
-            await self._at_home(lambda: self._post(routes.BYE, request, ByeAnswer, session.token, within=within_seconds))
-        except (TransportError, RefusalError) as error:
-            log.info("session.bye_unheard", error=str(error))
+            async with asyncio.timeout(within_seconds):
+                await self._at_home(lambda: self._leave(reason, within_seconds))
+        except (TransportError, RefusalError, TimeoutError) as error:
+            log.info("session.bye_unheard", error=str(error) or f"no answer within {within_seconds:g} s")
 
     def end(self, error: DelegateError) -> None:
         """Somebody was told that this process has no right to work any more. For any thread."""
@@ -287,9 +287,18 @@ class SessionKeeper:
 
     async def _open_if_needed(self) -> None:
         async with self._one_at_a_time:
-            if self.current is None and self.ended is None:
+            if self.current is None and self.ended is None and not self._left:
                 await self._open()
             self._needed.clear()
+
+    async def _leave(self, reason: str, within_seconds: float) -> None:
+        """After an opening that is under way, or the manager would hear of it last."""
+        async with self._one_at_a_time:
+            self._left = True  # a heartbeat that finds the session gone would open another
+            session = self.current
+            if session is not None and self.ended is None:
+                request = ByeRequest(request_id=new_request_id(), epoch=session.epoch, reason=reason)
+                await self._post(routes.BYE, request, ByeAnswer, session.token, within=within_seconds)
 
     async def _renew_token_if_due(self) -> None:
         async with self._one_at_a_time:

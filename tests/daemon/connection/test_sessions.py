@@ -233,6 +233,40 @@ async def test_a_clean_leave_is_said_and_a_deaf_manager_does_not_hold_it_up() ->
         assert time.monotonic() - began < 2.0
 
 
+async def test_a_leave_comes_after_the_session_that_is_being_opened() -> None:
+    """Said before, it would be of a session that the opening has ended already, and the manager would hear of the opening last."""
+    async with linked(heartbeat_seconds=60.0) as link:
+        await link.keeper.session()
+        answered = asyncio.Event()
+
+        async def second(request: web.Request, body: Json) -> web.StreamResponse:
+            await answered.wait()
+            return web.json_response({"requestId": body["requestId"], **link.manager.session(body)})
+
+        link.manager.on(routes.SESSION, second)
+        opening = asyncio.ensure_future(link.keeper.introduce_again())
+        await eventually(lambda: len(link.manager.at(routes.SESSION)) == 2)
+        leaving = asyncio.ensure_future(link.keeper.say_bye("drained", 5.0))
+        await asyncio.sleep(0)
+        answered.set()
+        await asyncio.gather(opening, leaving)
+
+        assert [each.body["epoch"] for each in link.manager.at(routes.BYE)] == [2]
+
+
+async def test_nothing_is_opened_after_a_leave() -> None:
+    """Neither for a call that is told that its session is unknown, nor for something new to say."""
+    async with linked(heartbeat_seconds=60.0) as link:
+        stale = await link.keeper.session()
+        await link.keeper.say_bye("drained", 5.0)
+
+        late = [asyncio.ensure_future(link.keeper.reopened(stale)), asyncio.ensure_future(link.keeper.introduce_again())]
+        await late[1]
+        late[0].cancel()
+
+        assert len(link.manager.at(routes.SESSION)) == 1
+
+
 async def test_patience_is_asked_of_one_route_alone() -> None:
     """Case 09: a 429 on one route slows neither heartbeats nor other calls."""
     async with linked() as link:
