@@ -26,10 +26,12 @@ def _explain(record: CheckRecord) -> Iterator[str]:
     check = record.check
     source = check.provider or check.url or "the cluster"
     yield f"asked    {source} ({check.type}): {record.query or check.query}"
+    for role, query in record.others.items():
+        yield f"         {role}: {query}"
     if check.threshold:
         yield f"wanted   {check.threshold}, of a source in {check.unit}{_lasting(record)}"
     elif check.compare is not None:
-        yield f"wanted   no bad difference to: {check.compare.baseline}{_lasting(record)}"
+        yield f"wanted   no bad difference to the baseline{_lasting(record)}"
     yield f"readings {record.tally}"
     if record.comparison is not None:
         yield from _explain_comparison(record.comparison)

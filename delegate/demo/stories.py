@@ -1,19 +1,16 @@
 """What happens in the demo, chapter by chapter, each looked up in the cluster afterwards: a story that isn't true ends it.
 
-A first sync; an object changed by hand and put right; a broken commit that is refused whole; a new version rolled out; and a
-sync that has nothing to do, and does nothing.
+A first sync; an object changed by hand and put right; a broken commit that is refused whole; a new version rolled out; a sync that has
+nothing to do, and does nothing; and then releases under load (`canaries`).
 """
 
-from collections.abc import Iterable
-
-from delegate.demo.errors import UnexpectedError
+from delegate.demo import canaries
+from delegate.demo.expecting import expect, find_change, look_up
 from delegate.demo.narration import Narrator
-from delegate.demo.stages import LABELS, NAMESPACE, Stage
-from delegate.model.resources import JsonObject
-from delegate.model.results import Action, Change, Outcome, SyncStatus, TaskResult
+from delegate.demo.stages import Stage
+from delegate.demo.tasks import APPLICATION, sync
+from delegate.model.results import Outcome
 
-APPLICATION = "shop-demo"
-CLUSTER = "simulator"
 _OBJECTS = 6
 _REPLICAS = 3
 _TOO_MANY = 7
@@ -29,6 +26,7 @@ async def tell(stage: Stage, narrator: Narrator) -> None:
     await broken_commit(stage, narrator)
     await new_version(stage, narrator)
     await nothing_to_do(stage, narrator)
+    await canaries.tell(stage, narrator)
 
 
 def _introduce(stage: Stage, narrator: Narrator) -> None:
@@ -42,28 +40,28 @@ def _introduce(stage: Stage, narrator: Narrator) -> None:
 async def first_sync(stage: Stage, narrator: Narrator) -> None:
     narrator.chapter("A first sync")
     revision = await stage.repository.commit("Open the shop")
-    result = await _sync(stage, narrator, revision)
-    _expect("objects created", result.summary.created, _OBJECTS)
-    _expect("health of the application", result.health.value, "Healthy")
-    deployment = await _object(stage, "deployments/web")
-    _expect("ready replicas of web", (deployment.get("status") or {}).get("readyReplicas"), _REPLICAS)
-    await _object(stage, "services/web")
+    result = await sync(stage, narrator, revision)
+    expect("objects created", result.summary.created, _OBJECTS)
+    expect("health of the application", result.health.value, "Healthy")
+    deployment = await look_up(stage, "deployments/web")
+    expect("ready replicas of web", (deployment.get("status") or {}).get("readyReplicas"), _REPLICAS)
+    await look_up(stage, "services/web")
     narrator.verified(f"the cluster has all {_OBJECTS} objects, and web runs with {_REPLICAS} ready replicas")
-    inventory = await _object(stage, f"configmaps/delegate-{APPLICATION}")
+    inventory = await look_up(stage, f"configmaps/delegate-{APPLICATION}")
     narrator.verified(f"what the application owns is recorded beside it, in ConfigMap {inventory['metadata']['name']}")
 
 
 async def meddling(stage: Stage, narrator: Narrator) -> None:
     narrator.chapter("Somebody changes an object by hand")
     await stage.cluster.patch("deployments/web", {"spec": {"replicas": _TOO_MANY}}, _HAND)
-    _expect("replicas after the change by hand", (await _object(stage, "deployments/web"))["spec"]["replicas"], _TOO_MANY)
+    expect("replicas after the change by hand", (await look_up(stage, "deployments/web"))["spec"]["replicas"], _TOO_MANY)
     narrator.say(f"{_HAND}: Deployment web now wants {_TOO_MANY} replicas; Git says {_REPLICAS}. The same sync again:")
-    result = await _sync(stage, narrator)
-    _expect("objects configured", result.summary.configured, 1)
-    _expect("objects unchanged", result.summary.unchanged, _OBJECTS - 1)
-    change = _change(result, "Deployment", "web", "/spec/replicas")
-    _expect("the change that the result names", (change.before, change.after), (_TOO_MANY, _REPLICAS))
-    _expect("replicas afterwards", (await _object(stage, "deployments/web"))["spec"]["replicas"], _REPLICAS)
+    result = await sync(stage, narrator)
+    expect("objects configured", result.summary.configured, 1)
+    expect("objects unchanged", result.summary.unchanged, _OBJECTS - 1)
+    change = find_change(result, "Deployment", "web", "/spec/replicas")
+    expect("the change that the result names", (change.before, change.after), (_TOO_MANY, _REPLICAS))
+    expect("replicas afterwards", (await look_up(stage, "deployments/web"))["spec"]["replicas"], _REPLICAS)
     narrator.verified(f"the cluster is back at {_REPLICAS} replicas; nothing else was written to")
 
 
@@ -75,11 +73,11 @@ async def broken_commit(stage: Stage, narrator: Narrator) -> None:
     }
     revision = await stage.repository.commit("Break both files")
     before, writes = await stage.cluster.versions(), stage.writes
-    result = await _sync(stage, narrator, revision, outcome=Outcome.REFUSED)
+    result = await sync(stage, narrator, revision, outcome=Outcome.REFUSED)
     named = {error.file.rpartition("/")[2]: error.line for error in result.errors}
-    _expect("the places that the errors name", named, lines)
-    _expect("writes to the cluster", stage.writes - writes, 0)
-    _expect("versions of the objects", await stage.cluster.versions(), before)
+    expect("the places that the errors name", named, lines)
+    expect("writes to the cluster", stage.writes - writes, 0)
+    expect("versions of the objects", await stage.cluster.versions(), before)
     narrator.verified("both faults are named with file and line, and nothing in the cluster was touched")
 
 
@@ -89,25 +87,25 @@ async def new_version(stage: Stage, narrator: Narrator) -> None:
     stage.repository.edit("web.yaml", "registry.example/shop/web:1.0.0", _NEW_IMAGE)
     stage.repository.edit("web.yaml", 'checkout.enabled: "false"', 'checkout.enabled: "true"')
     revision = await stage.repository.commit("Roll out 1.1.0 with the new checkout")
-    result = await _sync(stage, narrator, revision)
-    _expect("objects configured", result.summary.configured, 2)
-    change = _change(result, "ConfigMap", "web", "/data/checkout.enabled")
-    _expect("the change of the ConfigMap", (change.before, change.after), ("false", "true"))
-    deployment = await _object(stage, "deployments/web")
+    result = await sync(stage, narrator, revision)
+    expect("objects configured", result.summary.configured, 2)
+    change = find_change(result, "ConfigMap", "web", "/data/checkout.enabled")
+    expect("the change of the ConfigMap", (change.before, change.after), ("false", "true"))
+    deployment = await look_up(stage, "deployments/web")
     status = deployment.get("status") or {}
-    _expect("image", deployment["spec"]["template"]["spec"]["containers"][0]["image"], _NEW_IMAGE)
-    _expect("updated and ready replicas", (status.get("updatedReplicas"), status.get("readyReplicas")), (_REPLICAS, _REPLICAS))
+    expect("image", deployment["spec"]["template"]["spec"]["containers"][0]["image"], _NEW_IMAGE)
+    expect("updated and ready replicas", (status.get("updatedReplicas"), status.get("readyReplicas")), (_REPLICAS, _REPLICAS))
     narrator.verified(f"all {_REPLICAS} replicas of web run {_NEW_IMAGE}")
 
 
 async def nothing_to_do(stage: Stage, narrator: Narrator) -> None:
     narrator.chapter("The same again, with nothing changed")
     before, writes = await stage.cluster.versions(), stage.writes
-    result = await _sync(stage, narrator)
-    _expect("objects unchanged", result.summary.unchanged, _OBJECTS)
-    _expect("writes that the result counts", (result.requests.writes, result.requests.dry_runs), (0, 0))
-    _expect("writes that the cluster counts", stage.writes - writes, 0)
-    _expect("versions of the objects", await stage.cluster.versions(), before)
+    result = await sync(stage, narrator)
+    expect("objects unchanged", result.summary.unchanged, _OBJECTS)
+    expect("writes that the result counts", (result.requests.writes, result.requests.dry_runs), (0, 0))
+    expect("writes that the cluster counts", stage.writes - writes, 0)
+    expect("versions of the objects", await stage.cluster.versions(), before)
     narrator.verified(f"not one write: {result.requests.reads} reads were enough to know")
 
 
@@ -116,47 +114,3 @@ async def farewell(stage: Stage, narrator: Narrator) -> None:
     narrator.chapter("The delegate is stopped")
     await stage.delegate.drain()
     narrator.verified("it drained and ended with 0")
-
-
-async def _sync(stage: Stage, narrator: Narrator, revision: str = "", outcome: Outcome = Outcome.SUCCEEDED) -> TaskResult:
-    document: JsonObject = {
-        "kind": "sync",
-        "application": APPLICATION,
-        "destination": {"name": CLUSTER, "namespace": NAMESPACE},
-        "selector": LABELS,
-        "timeout": "1m",
-        "spec": {
-            "source": {"repoURL": stage.repository.url, "targetRevision": "main", "path": stage.repository.path},
-            "syncPolicy": {"syncOptions": ["CreateNamespace=true"]},
-        },
-    }
-    with narrator.watching() as on_event:
-        result = await stage.operator.run(document, on_event)
-    narrator.result(result)
-    _expect("outcome", result.outcome.value, outcome.value, because=(error.message for error in result.errors))
-    if revision:
-        _expect("revision", result.revision, revision)
-    if outcome is Outcome.SUCCEEDED:
-        _expect("sync status", result.sync.value, SyncStatus.SYNCED.value)
-    return result
-
-
-async def _object(stage: Stage, place: str) -> JsonObject:
-    found = await stage.cluster.read(place)
-    if found is None:
-        raise UnexpectedError(f"the cluster has no {place} in namespace {NAMESPACE}")
-    return found
-
-
-def _change(result: TaskResult, kind: str, name: str, path: str) -> Change:
-    changed = [each for each in result.resources if each.action is Action.CONFIGURED and (each.kind, each.name) == (kind, name)]
-    for change in (change for each in changed for change in each.changes):
-        if change.path == path:
-            return change
-    raise UnexpectedError(f"the result names no change of {path} in {kind} {name}")
-
-
-def _expect(what: str, found: object, expected: object, because: Iterable[str] = ()) -> None:
-    if found != expected:
-        reasons = "".join(f"; {reason}" for reason in because)
-        raise UnexpectedError(f"{what}: expected {expected!r}, found {found!r}{reasons}")

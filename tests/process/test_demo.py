@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from delegate.demo import stages, stories
+from delegate.demo import stages, stories, tasks
 from delegate.demo.errors import UnexpectedError
 from delegate.demo.narration import OnEvent
 from delegate.model.results import TaskResult
@@ -27,6 +27,10 @@ CHAPTERS = [
     "A commit that is broken, twice",
     "The commit is reverted, and a new version rolled out",
     "The same again, with nothing changed",
+    "What runs is verified",
+    "A new version that fails checkouts, beside the old one",
+    "A new version that is good",
+    "Back to the verified version after all",
     "The delegate is stopped",
 ]
 
@@ -65,6 +69,7 @@ def test_it_tells_the_whole_story_once(tmp_path: Path) -> None:
     assert "/spec/replicas: 7 -> 3" in ended.stdout
     assert "error: shop/web.yaml:33: " in ended.stderr
     assert "error: shop/worker.yaml:8: " in ended.stderr
+    assert re.search(r"^error: errors: \d+ of \d+ against \d+ of \d+: p = ", ended.stderr, re.MULTILINE)
     assert ended.stdout.splitlines()[-1] == "All of it worked."
     assert list(tmp_path.glob("delegate-demo-*")) == []
 
@@ -111,7 +116,7 @@ async def test_the_page_stays_up_until_it_is_ended(tmp_path: Path) -> None:
         rest = await asyncio.to_thread(child.communicate, timeout=40)
 
     assert page.status == 200
-    assert stories.APPLICATION in text
+    assert tasks.APPLICATION in text
     assert "All of it worked." in rest[0]
     assert child.returncode == 0
 

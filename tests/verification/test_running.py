@@ -246,6 +246,20 @@ async def test_counts_stop_early_both_ways() -> None:
     assert "15 of 300 against 0 of 300" in bad.checks[0].reason
 
 
+async def test_a_record_has_every_query_as_it_was_sent() -> None:
+    """Also those of the baseline, or nobody could ask again what was compared."""
+    compare = {"baseline": "old !$REV", "requests": "m !$REV", "kind": "counts"}
+    fields = {"threshold": "", "unit": "count", "query": "new $REV", "requests": "n $REV", "every": "60s", "for": "900s"}
+    clock = VirtualClock()
+    values = {"new 7": 5.0, "old !7": 0.0, "n 7": 100.0, "m !7": 100.0}
+
+    record = await verify(clock, [check(**fields, compare=compare)], comparing(clock, "prom", values))
+
+    [asked] = record.checks
+    assert asked.query == "new 7"
+    assert asked.others == {"requests": "n 7", "baseline": "old !7", "baseline requests": "m !7"}
+
+
 async def test_samples_are_compared_when_their_time_is_over() -> None:
     """By rank, and with an explanation that can be checked."""
     clock = VirtualClock()

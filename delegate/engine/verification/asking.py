@@ -61,6 +61,11 @@ class Asker:
         """The query as it is sent."""
         return self._queries["query"]
 
+    @property
+    def others(self) -> dict[str, str]:
+        """The queries beside it, as they are sent."""
+        return {role: text for role, text in self._queries.items() if role != "query"}
+
     async def look(self, *, since: float, timeout: float) -> Seen:
         """One look, at most so many seconds long. Never raises for a source: what it can't say is the reading."""
         began, at = self._limits.monotonic(), self._clock.now().timestamp()

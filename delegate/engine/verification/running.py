@@ -218,6 +218,7 @@ class _CheckRun:
             verdict=ending.verdict,
             reason=ending.reason,
             query=self._asker.query,
+            others=self._asker.others,
             configuration=ending.configuration,
             tally=self._tally,
             readings=self._journal.readings,

@@ -51,12 +51,14 @@ class Comparison(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class CheckRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A check as it was wanted, asked and decided. `query` is what was sent. `new`, `old` and `batches` are what was compared."""
+    """A check as it was wanted, asked and decided. `query` is what was sent, `others` are the queries beside it (requests, baseline,
+    baseline requests). `new`, `old` and `batches` are what was compared."""
 
     check: Check
     verdict: Verdict
     reason: str
     query: str = ""
+    others: dict[str, str] = {}
     configuration: bool = False
     tally: Tally = Tally()
     readings: tuple[Reading, ...] = ()
