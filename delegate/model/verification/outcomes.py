@@ -13,6 +13,8 @@ import msgspec
 from delegate.model.verification.checks import Check, NoDataPolicy
 from delegate.model.verification.readings import Reading, Verdict, worst_verdict
 
+_MOST_JITTER_SECONDS = 0.25
+
 
 class Tally(msgspec.Struct, frozen=True, rename="camel"):
     """The readings of a check so far, counted. Times are seconds since 1970."""
@@ -85,9 +87,17 @@ def ending_of(check: Check, tally: Tally, reading: Reading) -> Ending | None:
         return Ending(Verdict.NO_DATA, f"no data: {reading.reason}")
     if check.until_stopped or not reading.is_informative:
         return None
-    if tally.informative >= check.wanted_readings and tally.lasted_seconds >= check.for_seconds * (1 - 1e-9):
+    if tally.informative >= check.wanted_readings and tally.lasted_seconds >= check.for_seconds - _jitter(check):
         return _ending_with_evidence(tally)
     return None
+
+
+def _jitter(check: Check) -> float:
+    """By how much the last tick may be nearer to the first than it is on the clock: one that began a little late has not asked less.
+
+    Without it a check would now and then take a whole `every` longer than it was to.
+    """
+    return min(_MOST_JITTER_SECONDS, check.every_seconds / 20)
 
 
 def _ending_with_evidence(tally: Tally) -> Ending:
