@@ -28,15 +28,23 @@ class Operator:
 
     async def submit(self, application: str) -> None:
         """One task that a delegate is handed at once."""
-        await self._post(
-            "/api/v1/tasks",
+        await self.submit_document(
             {
                 "kind": "sync",
                 "application": application,
                 "destination": {"name": "in-cluster", "namespace": "default"},
                 "spec": {"source": {"repoURL": "https://git.example.com/config.git"}},
-            },
+            }
         )
+
+    async def submit_document(self, document: JsonObject) -> str:
+        """A task as it is; its id."""
+        return str((await self._post("/api/v1/tasks", document))["task"]["id"])
+
+    async def result_of(self, task: str) -> JsonObject | None:
+        """None until it has ended."""
+        result: JsonObject | None = (await self._get(f"/api/v1/tasks/{task}")).get("result")
+        return result
 
     async def create_token(self) -> str:
         """The secret of a token for delegates."""

@@ -36,6 +36,7 @@ SUBJECTS = {
         Subject("loader", "the YAML loader against PyYAML's C loader", seconds=180.0),
         Subject("logs", "a line of the log against the standard library's logging", seconds=60.0),
         Subject("judge", "how often the judge of canaries is wrong, against Kayenta's; seeded", seconds=900.0),
+        Subject("canaries", "what a canary's steps take beyond their waits, alone and 150 at once", seconds=600.0),
         Subject("sync", "a sync of 1,000 objects against bare applies and kubectl", seconds=1200.0),
         Subject("applications", "1,000 Applications of four objects each against bare applies", seconds=900.0),
         Subject("sources", "clone and fetch, cold and warm, against git itself; 500 Applications in one repository", seconds=300.0),
