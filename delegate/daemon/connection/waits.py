@@ -2,10 +2,13 @@
 
 A manager that is gone (restarted, moved) costs nothing to be asked again, but when it is back everybody who waits for it comes at once.
 So it says how many seconds they shall take for that, by how many they are: few come back within a second, a thousand over ten.
-Whoever is there and refuses is left alone longer.
+The loops of one delegate draw one time together: each for itself, the first of them would come far sooner than the mean, and so would
+everybody. Whoever is there and refuses is left alone longer.
 """
 
 import random
+import threading
+import time
 from collections.abc import Callable
 
 from delegate.daemon.connection.errors import RefusalError, TransportError
@@ -24,24 +27,46 @@ def is_gone(error: TransportError | RefusalError) -> bool:
     return error.code in _GONE or error.facts.get("status") in _GONE_BEHIND_OTHERS
 
 
+class Return:
+    """When one delegate tries again to reach a manager that is gone. For any thread.
+
+    `seconds`: over how many everybody shall come back, as the manager said last.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = UNTOLD_SECONDS
+        self._now = now
+        self._next_try = 0.0
+        self._lock = threading.Lock()
+
+    def join(self, wait: float) -> float:
+        """Seconds until the next try of all loops: it is in `wait` seconds, unless another loop has drawn one that is still to come."""
+        with self._lock:
+            now = self._now()
+            if self._next_try <= now:
+                self._next_try = now + wait
+            return self._next_try - now
+
+
 class Waits:
     """The waits of one loop: each between nothing and a ceiling that doubles up to `longest`, with full jitter also at the cap.
 
-    `come_back` says over how many seconds everybody shall come back; no longer wait is made for a manager that is gone.
+    No wait for a manager that is gone is longer than `coming_back` says, and the loops that share it wait together.
     """
 
-    def __init__(self, first: float, longest: float, come_back: Callable[[], float], dice: Callable[[], float] = _dice.random) -> None:
+    def __init__(self, first: float, longest: float, coming_back: Return, dice: Callable[[], float] = _dice.random) -> None:
         self._first = self._ceiling = first
         self._longest = longest
-        self._come_back = come_back
+        self._coming_back = coming_back
         self._dice = dice
 
     def after(self, error: TransportError | RefusalError) -> float:
         """Seconds until the next try."""
-        cap = min(self._longest, self._come_back()) if is_gone(error) else self._longest
-        wait = self._dice() * min(self._ceiling, cap)
+        drawn, ceiling = self._dice(), self._ceiling
         self._ceiling = min(2 * self._ceiling, self._longest)
-        return wait
+        if is_gone(error):
+            return self._coming_back.join(drawn * min(ceiling, self._longest, self._coming_back.seconds))
+        return drawn * ceiling
 
     def reset(self) -> None:
         """It worked."""
