@@ -5,22 +5,26 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import stat
 import tarfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trustme
 from aiohttp import web
 
+from delegate.operations.doctor.findings import Status
 from delegate.operations.doctor.sources import address_of
+from delegate.operations.doctor.ways import examine_way
 from tests.cli.clusters import LIMITED, Bench
 from tests.cli.programs import Ended, run
 from tests.daemon.harness import TestEngine, running_daemon, running_manager, settings_for
-from tests.daemon.networks.servers import haproxy, squid, tls_manager
+from tests.daemon.networks.servers import PASSWORD, USER, haproxy, squid, tls_manager
 from tests.fakes.s3_server import s3_server
 
 Finding = dict[str, Any]
@@ -130,6 +134,40 @@ async def test_who_signed_a_certificate_that_nobody_believes_is_named(tmp_path: 
     assert find(believed, "way", "failed") == []
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_who_signed_what_is_seen_through_a_proxy_is_named(encrypted: bool) -> None:
+    """Case 29 where it matters most: behind a proxy, whose own certificate is shown too where its way is TLS."""
+    authority, proxys = trustme.CA(organization_name="Example Interception"), trustme.CA(organization_name="Example Proxies")
+    async with tls_manager(authority) as manager:
+        with squid(proxys) as proxy:
+            scheme, port = ("https", proxy.tls_port) if encrypted else ("http", proxy.port)
+            address = f"{scheme}://{USER}:{quote(PASSWORD, safe='')}@localhost:{port}"
+            doubted, trusted, strange = [
+                await examine_way("way", manager.url, address, believing(*believed), "DELEGATE_MANAGER_URL")
+                for believed in ((proxys,), (proxys, authority), ())
+            ]
+
+    (chain,) = (each for each in doubted if each.status is Status.FAILED)
+    assert "signed by Example Interception" in chain.what
+    assert (chain.facts["hop"], chain.where) == ("tls", manager.url.removeprefix("https://"))
+    assert {each.status for each in trusted} == {Status.OK}
+    shown = ("Example Proxies", "Example Interception") if encrypted else ("Example Interception",)
+    assert [each.facts["issuer"] for each in trusted if "issuer" in each.facts] == list(shown)
+    (first,) = (each for each in strange if each.status is Status.FAILED)
+    assert first.facts["hop"] == ("proxy tls" if encrypted else "tls")
+    assert PASSWORD not in f"{doubted} {trusted} {strange}"
+
+
+def believing(*authorities: trustme.CA) -> Callable[[], ssl.SSLContext]:
+    def context() -> ssl.SSLContext:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        for each in authorities:
+            each.configure_trust(made)
+        return made
+
+    return context
+
+
 async def test_the_hop_that_fails_is_named(tmp_path: Path) -> None:
     """A name of nothing, a port where nobody listens, a proxy that wants a password: each is told as itself."""
     nameless = await examine(tmp_path, DELEGATE_MANAGER_URL="https://manager.invalid")
@@ -141,6 +179,8 @@ async def test_the_hop_that_fails_is_named(tmp_path: Path) -> None:
     assert find(nameless, "way", "failed")[0]["facts"]["hop"] == "name"
     assert find(nobody, "way", "failed")[0]["facts"]["hop"] == "tcp"
     assert "through the proxy" in find(refused, "way", "ok")[0]["what"]
+    assert find(refused, "way", "failed")[0]["facts"]["hop"] == "proxy connect"
+    assert "407" in find(refused, "way", "failed")[0]["what"]
     assert find(refused, "manager", "failed")[0]["facts"]["hop"] == "proxy connect"
     assert "407" in find(refused, "manager", "failed")[0]["what"]
     assert {nameless.code, nobody.code, refused.code} == {10}

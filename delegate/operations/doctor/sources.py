@@ -50,7 +50,7 @@ def address_of(repository: str) -> str | None:
 
 
 async def check_sources(settings: DelegateSettings, repositories: Iterable[str]) -> list[Finding]:
-    """Name, proxy, TCP and, without a proxy, who signed the certificate: once for each host."""
+    """Name, proxy, TCP, and who signed the certificate that is seen: once for each host."""
     addresses = sorted({address for each in repositories if (address := address_of(each)) is not None})
     if not addresses:
         hint = "name files that hold Applications with --manifests"

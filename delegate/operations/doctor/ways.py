@@ -5,7 +5,6 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,24 +13,9 @@ from cryptography.x509.oid import NameOID
 
 from delegate.foundation.authorities import system_bundle, system_directory
 from delegate.operations.doctor.findings import Area, Finding, Status
+from delegate.operations.doctor.tunnels import CONNECT_SECONDS, Place, TunnelRefusedError, Way, greet
 
-_CONNECT_SECONDS = 5.0
 _FEW_AUTHORITIES = 20
-_PORTS = {"http": 80, "https": 443}
-
-
-@dataclass(frozen=True)
-class Place:
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @classmethod
-    def of(cls, url: str) -> "Place":
-        parts = urlsplit(url)
-        return cls(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 443))
 
 
 class _Findings:
@@ -46,7 +30,8 @@ class _Findings:
 
 
 async def examine_way(check: str, url: str, proxy: str | None, context: Callable[[], ssl.SSLContext], setting: str) -> list[Finding]:
-    """Name and TCP of the first hop (the proxy where there is one), and who signed what the URL's host shows where there is none."""
+    """Name and TCP of the first hop (the proxy where there is one), and who signed what is shown: by a proxy that speaks TLS, and by
+    the URL's host, as it is seen through the proxy."""
     found = _Findings(check)
     first, target = Place.of(proxy or url), Place.of(url)
     if proxy:
@@ -54,8 +39,11 @@ async def examine_way(check: str, url: str, proxy: str | None, context: Callable
     addresses = await _resolve(found, first, "HTTP_PROXY, HTTPS_PROXY" if proxy else setting)
     if not addresses or not await _connect(found, first, addresses, proxied=proxy is not None):
         return found.all
-    if proxy is None and url.startswith("https:"):
-        await _examine_chain(found, target, addresses[0], context)
+    way = Way(target, addresses[0], proxy, context)
+    if proxy and urlsplit(proxy).scheme == "https" and not await _examine_chain(found, way.without_proxy(), "proxy tls"):
+        return found.all
+    if url.startswith("https:"):
+        await _examine_chain(found, way, "tls")
     return found.all
 
 
@@ -101,10 +89,10 @@ async def _connect(found: _Findings, place: Place, addresses: Iterable[str], *, 
 async def _try(address: str, port: int) -> tuple[str, float, str]:
     began_at = time.monotonic()
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(address, port)
     except TimeoutError:
-        return address, 0.0, f"silent for {_CONNECT_SECONDS:g} s"
+        return address, 0.0, f"silent for {CONNECT_SECONDS:g} s"
     except OSError as error:
         # asyncio adds the address to the words of errors.
         words = next((text for text in ("refused", "unreachable", "No route") if text.lower() in str(error).lower()), str(error))
@@ -113,15 +101,21 @@ async def _try(address: str, port: int) -> tuple[str, float, str]:
     return address, time.monotonic() - began_at, ""
 
 
-async def _examine_chain(found: _Findings, place: Place, address: str, context: Callable[[], ssl.SSLContext]) -> None:
-    """Who signed what is shown there, whether we believe it or not; the judgement itself is the call's."""
-    chain, words = await asyncio.to_thread(_fetch_chain, place, address)
+async def _examine_chain(found: _Findings, way: Way, hop: str) -> bool:
+    """Who signed what is shown there, whether we believe it or not; the judgement itself is the call's. Whether we do."""
+    place = way.target
+    try:
+        chain, words = await asyncio.to_thread(_fetch_chain, way)
+    except TunnelRefusedError as error:
+        hint = "have the host and port allowed at the proxy, give it the credentials that it wants, or name the host in NO_PROXY"
+        found.add(Status.FAILED, str(error), str(place), hint, hop="proxy connect")
+        return False
     if not chain:
         hint = f"check the port, and whether the address should begin with http://; what answered: {words}"
-        found.add(Status.FAILED, f"no TLS is spoken there: {words}", str(place), hint, hop="tls")
-        return
+        found.add(Status.FAILED, f"no TLS is spoken there: {words}", str(place), hint, hop=hop)
+        return False
     leaf, last = chain[0], chain[-1]
-    fault = await asyncio.to_thread(_judge, place, address, context)
+    fault = await asyncio.to_thread(_judge, way)
     signed_by = _name(leaf.issuer)
     expiry = leaf.not_valid_after_utc
     facts: dict[str, str | list[str]] = {
@@ -134,38 +128,37 @@ async def _examine_chain(found: _Findings, place: Place, address: str, context: 
     words = f"the certificate of {_name(leaf.subject)} was signed by {signed_by}, good until {expiry:%Y-%m-%d %H:%M} UTC"
     if not fault:
         found.add(Status.OK, words, str(place), "", **facts)
-        return
+        return True
     hint = f"if {signed_by} is yours (the manager's authority, or a proxy's that intercepts TLS), point SSL_CERT_FILE to its certificate"
     overlaid = examine_roots()
     if overlaid is not None:
         hint = f"{overlaid.what}; {hint}"
-    found.add(Status.FAILED, f"{words}, which is not accepted here: {fault}", str(place), hint, hop="tls", **facts)
+    found.add(Status.FAILED, f"{words}, which is not accepted here: {fault}", str(place), hint, hop=hop, **facts)
+    return False
 
 
-def _fetch_chain(place: Place, address: str) -> tuple[list[x509.Certificate], str]:
+def _fetch_chain(way: Way) -> tuple[list[x509.Certificate], str]:
+    """Raises TunnelRefusedError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing secret is sent, and nothing is believed: it is only looked at
     try:
-        with (
-            socket.create_connection((address, place.port), timeout=_CONNECT_SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=place.host) as wrapped,
-        ):
-            inside = wrapped._sslobj  # type: ignore[attr-defined]  # public since Python 3.13 only
+        with way.open() as connection:
+            inside = greet(connection, context, way.target.host)._sslobj  # type: ignore[attr-defined]  # public since Python 3.13 only
             encoded = [each.public_bytes() for each in inside.get_unverified_chain() or ()]
             whole = "".join(each if isinstance(each, str) else each.decode() for each in encoded).encode()
             return x509.load_pem_x509_certificates(whole), ""
+    except TunnelRefusedError:
+        raise
     except (OSError, ValueError) as error:
         return [], getattr(error, "reason", None) or str(error)
 
 
-def _judge(place: Place, address: str, context: Callable[[], ssl.SSLContext]) -> str:
+def _judge(way: Way) -> str:
     """Why we don't believe it; empty when we do."""
     try:
-        with (
-            socket.create_connection((address, place.port), timeout=_CONNECT_SECONDS) as plain,
-            context().wrap_socket(plain, server_hostname=place.host),
-        ):
+        with way.open() as connection:
+            greet(connection, way.context(), way.target.host)
             return ""
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
