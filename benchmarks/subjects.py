@@ -44,7 +44,7 @@ SUBJECTS = {
         Subject("process", "start, memory and CPU of a delegate that idles", seconds=240.0),
         Subject("rotation", "1,000 certificates that live seconds, under load, against certificates that live days", seconds=600.0),
         Subject("soak", "100,000 tasks: memory, descriptors, threads, child processes", seconds=1200.0),
-        Subject("crowd", "2,000 idle delegates on one manager, and how they come back to it", seconds=900.0),
+        Subject("crowd", "2,000 idle delegates on one manager, and how 1,000 come back to it", seconds=900.0),
         Subject("queue", "tasks through manager and delegate against bare durable posts", seconds=300.0),
     )
 }
