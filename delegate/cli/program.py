@@ -47,7 +47,7 @@ COMMANDS = (
     Entry("config", "delegate.cli.configuration", "config", "Settings: their values and where they come from."),
     Entry("manager", "delegate.cli.managers", "manager", "The manager: serve, migrate; whom it believes."),
     Entry("token", "delegate.cli.tokens", "token", "Tokens of delegates, at a manager."),
-    Entry("task", "delegate.cli.tasks", "task", "Tasks, at a manager: submit, list, show, watch, cancel, retry."),
+    Entry("task", "delegate.cli.tasks", "task", "Tasks, at a manager: submit, list, show, watch, resume, cancel, retry."),
     Entry("limits", "delegate.cli.limits", "limits", "How many tasks run at once, at a manager: set, list, remove."),
     Entry("delegates", "delegate.cli.delegates", "delegates", "Delegates, as a manager sees them."),
     Entry("version", "delegate.cli.versions", "version", "Versions of this program and of what it uses."),

@@ -25,6 +25,9 @@ STEP_WORDS = {
     "apply": "apply",
     "wait": "wait until healthy",
     "prune": "prune",
+    "steps": "go through the canary's steps",
+    "verify": "verify",
+    "revert": "take the commit back",
 }
 """What the steps of a task are called for people, in their order."""
 _SHOWN_PENDING = 5
@@ -97,6 +100,10 @@ class Steps:
                 return f"pruned {data.get('object', '')}"
             case "object.health":
                 return self._health(data)
+            case "canary.moved":
+                return self._tell("steps", str(data.get("words", "")))
+            case "check.read":
+                return f"{data.get('check', '')} {data.get('verdict', '')}: {data.get('reason', '')}"
             case _:
                 return ""
 

@@ -209,6 +209,19 @@ def cancel(task_id: str, reason: str, loaded: Loaded[OperatorSettings], output: 
 @click.argument("task_id", metavar="ID")
 @with_settings(OperatorSettings)
 @output_option
+def resume(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
+    """Has a canary go on that pauses, or was held. A word that comes before it pauses is lost."""
+    answer = call_manager(loaded.settings, lambda client: client.resume_task(task_id))
+    if output is Output.JSON:
+        print_json(answer)
+    else:
+        click.echo(f"task {task_id} runs at {answer.task.delegate}; its delegate is told to go on")
+
+
+@task.command()
+@click.argument("task_id", metavar="ID")
+@with_settings(OperatorSettings)
+@output_option
 def retry(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
     """Queues a finished task again, as a new one that names it."""
     shown = call_manager(loaded.settings, lambda client: client.retry_task(task_id))

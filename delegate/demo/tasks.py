@@ -14,9 +14,8 @@ def source_of(stage: Stage) -> JsonObject:
     return {"repoURL": stage.repository.url, "targetRevision": "main", "path": stage.repository.path}
 
 
-async def run_task(stage: Stage, narrator: Narrator, kind: str, spec: JsonObject, outcome: Outcome = Outcome.SUCCEEDED) -> TaskResult:
-    """Raises UnexpectedError where it ends otherwise."""
-    document: JsonObject = {
+def document_of(kind: str, spec: JsonObject) -> JsonObject:
+    return {
         "kind": kind,
         "application": APPLICATION,
         "destination": {"name": _CLUSTER, "namespace": NAMESPACE},
@@ -24,8 +23,12 @@ async def run_task(stage: Stage, narrator: Narrator, kind: str, spec: JsonObject
         "timeout": "1m",
         "spec": spec,
     }
+
+
+async def run_task(stage: Stage, narrator: Narrator, kind: str, spec: JsonObject, outcome: Outcome = Outcome.SUCCEEDED) -> TaskResult:
+    """Raises UnexpectedError where it ends otherwise."""
     with narrator.watching() as on_event:
-        result = await stage.operator.run(document, on_event)
+        result = await stage.operator.run(document_of(kind, spec), on_event)
     narrator.result(result)
     expect("outcome", result.outcome.value, outcome.value, because=(error.message for error in result.errors))
     return result

@@ -111,6 +111,13 @@ class CancelView(View, frozen=True, kw_only=True):
     task: TaskSummary
 
 
+class ResumeView(View, frozen=True, kw_only=True):
+    """`effect`: resume_requested (the delegate is told)."""
+
+    effect: str
+    task: TaskSummary
+
+
 class EventView(View, frozen=True, kw_only=True):
     id: int
     attempt_id: str

@@ -96,6 +96,21 @@ async def test_a_pause_without_time_lasts_until_the_task_is_resumed(canarist: Ca
     assert any("resumed" in words for words in result.notices)
 
 
+async def test_a_word_that_came_before_the_pause_does_not_end_it(canarist: Canarist, cluster: Cluster) -> None:
+    """It was about another one, or said twice: a gate that nobody opened stays shut."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(str(data.get("words", "")))
+    canarist.resume.request()
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}))
+
+    await eventually(lambda: _pauses(cluster, canarist), within=20)
+    canarist.resume.request()
+    await running
+    first, second = told.index("pauses until the task is resumed"), told.index("resumed")
+    assert second == first + 1
+
+
 async def test_a_cancelled_canary_is_taken_back(canarist: Canarist, cluster: Cluster) -> None:
     """Whole, before the result says cancelled."""
     before = await stable_stands(cluster.client, canarist.namespace)

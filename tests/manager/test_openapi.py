@@ -16,6 +16,7 @@ from delegate.protocol.work import ProgressEvent
 from tests.manager.accounts import SigningKey, registration
 from tests.manager.delegates import Caller, FakeDelegate, RefusedCallError, make_notice, make_result
 from tests.manager.operators import Operator, sync_document
+from tests.manager.test_resume import canary_document
 
 META_SCHEMA = "https://spec.openapis.org/oas/3.1/schema/2022-10-07"
 
@@ -111,6 +112,11 @@ async def test_every_operation_answers_as_documented(
     (again,) = await delegate.acquire(1)
     await operator.show(second)
     await delegate.release(again)
+    paused = await operator.submit(canary_document())
+    for held in await delegate.acquire(10):
+        if held.task_id == paused:
+            await operator.call("POST", f"/api/v1/tasks/{paused}/resume")
+        await delegate.release(held)
     await operator.show(first)
     await operator.show(second)
     await operator.call("GET", "/api/v1/tasks?limit=1&state=queued")

@@ -133,6 +133,7 @@ class CanaryWork:
     async def _fail(self, error: DelegateError) -> None:
         foreign = isinstance(error, (ForeignSetError, ForeignRouteError))
         if (foreign or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
+            self._context.resume.take()
             held = self.journal.moved(Move.HOLD, self._now(), f"held: {error.message}")
             await self._record(msgspec.structs.replace(held, reason=error.message))
             return
@@ -161,8 +162,8 @@ class CanaryWork:
         self._authority.check()
         stored = self._stored
         self._stored = await repeated(self._clock, lambda: self._store.write(stored, journal, keep_resume=keep_resume))
-        if journal.phase is not self.journal.phase or journal.step != self.journal.step:
-            last = journal.entries[-1].words if journal.entries else ""
+        if journal.entries != self.journal.entries:
+            last = journal.entries[-1].words
             self._context.report("canary.moved", {"phase": journal.phase.value, "step": journal.step, "words": last})
         self.journal = journal
 
@@ -246,10 +247,11 @@ class CanaryWork:
 
     async def _pause(self, seconds: float | None) -> None:
         if not self.journal.since:
+            self._context.resume.take()  # a word that came before is about another pause, maybe said twice
             words = "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s"
             await self._record(msgspec.structs.replace(self.journal.noted(self._now(), words), since=self._now()))
         async with self._context.parked():
-            resumed = await self._mind_until(lambda: seconds is not None and self._since() >= seconds)
+            resumed = await self._mind_until(lambda: seconds is not None and self._since() >= seconds, until_resumed=True)
         words = "resumed" if resumed else f"paused for {seconds or 0:g} s"
         await self._record(self.journal.stepped(self._now(), words), keep_resume=False)
 
@@ -279,13 +281,13 @@ class CanaryWork:
                 await asyncio.gather(checks, minding, return_exceptions=True)
         await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
 
-    async def _mind_until(self, is_over: Callable[[], bool]) -> bool:
-        """Minds the sets until it is over, or somebody resumes the task: whether that is why it ended."""
+    async def _mind_until(self, is_over: Callable[[], bool], *, until_resumed: bool = False) -> bool:
+        """Minds the sets until it is over, or somebody resumes the task where that ends it: whether that is why it ended."""
         misses = 0
         while not is_over():
             try:
                 await self._mind()
-                if await self._is_resumed():
+                if until_resumed and await self._is_resumed():
                     return True
             except ClusterError as error:
                 misses += 1

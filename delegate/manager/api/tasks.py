@@ -1,4 +1,4 @@
-"""Tasks, for people and programs: submit, list, show, cancel, retry, events, history."""
+"""Tasks, for people and programs: submit, list, show, resume, cancel, retry, events, history."""
 
 import msgspec
 
@@ -7,9 +7,10 @@ from delegate.manager.api.documents import read_documents
 from delegate.manager.errors import InvalidError
 from delegate.manager.store import reading
 from delegate.manager.store.reading import TaskFilter
+from delegate.manager.store.resuming import resume_task
 from delegate.manager.store.submissions import Submission, cancel_task, retry_task, submit_task
 from delegate.manager.store.transactions import Transaction
-from delegate.manager.views import CancelView, EventList, HistoryList, TaskList, TaskView, WhyView
+from delegate.manager.views import CancelView, EventList, HistoryList, ResumeView, TaskList, TaskView, WhyView
 from delegate.model.tasks import Task, TaskKind, read_task
 
 TASKS = "/api/v1/tasks"
@@ -97,6 +98,16 @@ async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
     return await call.services.database.write(work)
 
 
+async def resume(call: Call[Nothing, Nothing]) -> ResumeView:
+    """Ends the pause, or the hold, that a canary stands at. Doing it twice is fine."""
+
+    def work(transaction: Transaction) -> ResumeView:
+        resume_task(transaction, call.path["task"], call.principal.name)
+        return ResumeView(effect="resume_requested", task=reading.summarize_task(transaction, call.path["task"]))
+
+    return await call.services.database.write(work)
+
+
 async def retry(call: Call[Nothing, Nothing]) -> TaskView:
     """A new task with the document of a finished one, which it names."""
 
@@ -179,6 +190,17 @@ OPERATIONS = (
         body_limit=64 * 2**10,
         answer=CancelView,
         refusals=(404,),
+        tag="tasks",
+    ),
+    Operation(
+        method="POST",
+        path=TASKS + "/{task}/resume",
+        name="resumeTask",
+        summary="Has a paused canary go on",
+        access=Access.ADMIN,
+        handler=resume,
+        answer=ResumeView,
+        refusals=(404, 409),
         tag="tasks",
     ),
     Operation(

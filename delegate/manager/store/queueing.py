@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from delegate.manager.attempts import REVIVABLE, STOP_OUTCOMES, AttemptState, TaskState
 from delegate.manager.effects import ReadyTask
-from delegate.manager.identifiers import new_id
+from delegate.manager.store.commanding import Ordered, command, forget_commands
 from delegate.manager.store.flows import wake_freed
 from delegate.manager.store.histories import MANAGER, Entry, record
-from delegate.manager.store.tables import attempts, commands, selectors, tasks
+from delegate.manager.store.tables import attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.protocol.control import CommandKind, LeaseVerdict
 
@@ -93,8 +93,6 @@ _FORSAKE = (
     .where(attempts.c.task_id.in_(sa.bindparam("ids", expanding=True)), attempts.c.state.in_([state.value for state in REVIVABLE]))
     .values(state=AttemptState.LOST.value)
 )
-_FORGET_COMMANDS = sa.delete(commands).where(commands.c.attempt_id.in_(sa.bindparam("ids", expanding=True)))
-_INSERT_COMMAND = sa.insert(commands)
 _STOP = (
     sa.update(tasks)
     .where(tasks.c.id == sa.bindparam("task"))
@@ -248,7 +246,7 @@ def end_attempts(transaction: Transaction, ends: list[AttemptEnd]) -> None:
             for each in ends
         ],
     )
-    transaction.execute(_FORGET_COMMANDS, ids=[each.attempt_id for each in ends])
+    forget_commands(transaction, [each.attempt_id for each in ends])
 
 
 def forsake_attempts(transaction: Transaction, task_ids: list[str]) -> None:
@@ -274,20 +272,11 @@ def request_stops(transaction: Transaction, stoppings: list[Stopping]) -> None:
         _STOP,
         [{"task": each.task_id, "to_stop": each.verdict.value, "to_reason": each.reason, "at": transaction.now} for each in stoppings],
     )
-    transaction.execute_many(
-        _INSERT_COMMAND,
-        [
-            {
-                "id": new_id(),
-                "delegate_id": each.delegate_id,
-                "attempt_id": each.attempt_id,
-                "kind": CommandKind.CANCEL.value,
-                "data": msgspec.json.encode({"attemptId": each.attempt_id, "verdict": each.verdict.value, "reason": each.reason}).decode(),
-                "created_at": transaction.now,
-            }
-            for each in stoppings
-        ],
-    )
+    orders = [
+        Ordered(each.delegate_id, each.attempt_id, CommandKind.CANCEL, {"verdict": each.verdict.value, "reason": each.reason})
+        for each in stoppings
+    ]
+    command(transaction, orders)
     record(
         transaction,
         *(
@@ -295,7 +284,6 @@ def request_stops(transaction: Transaction, stoppings: list[Stopping]) -> None:
             for each in stoppings
         ),
     )
-    transaction.effects.commands_for |= {each.delegate_id for each in stoppings}
 
 
 def stop_outcome(task: Row) -> str:
