@@ -93,6 +93,7 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
             context=cluster.context,
             directory=settings.workspace.state_dir / "keys",
             secrets_dir=settings.sources.repositories_dir,
+            secrets_namespace=settings.sources.repositories_namespace,
             policy=retrying,
         ),
         retrying=retrying,

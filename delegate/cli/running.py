@@ -77,6 +77,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
             kubeconfig=str(settings.cluster.kubeconfig or ""),
             directory=state / "clusters",
             secrets_dir=settings.sources.repositories_dir,
+            secrets_namespace=settings.sources.repositories_namespace,
             policy=retrying,
         ),
         retrying=retrying,

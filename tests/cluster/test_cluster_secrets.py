@@ -1,20 +1,27 @@
-"""Clusters from Secrets in Argo CD's format, beside those of a kubeconfig."""
+"""Clusters from Secrets in Argo CD's format, in files and in a namespace, beside those of a kubeconfig."""
 
 import base64
 import json
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
 from delegate.engine.clusters import errors
-from delegate.engine.clusters.registry import ClusterRegistry, ClusterSettings
+from delegate.engine.clusters.cluster_secrets import ClusterSecrets
+from delegate.engine.clusters.registry import Cluster, ClusterRegistry, ClusterSettings
+from delegate.model.resource_types import SECRETS
+from delegate.model.resources import JsonObject
 from delegate.model.tasks import Destination
+from tests.cluster.conftest import Server
 from tests.cluster.servers import FAST
 from tests.cluster.test_registry import KUBE_SYSTEM, NAMESPACE, write
 from tests.fakes.flaky_api import FlakyApi, reply
+from tests.foundation.clocks import ManualClock
 
 
 @pytest.fixture
@@ -130,3 +137,91 @@ async def test_a_broken_file_is_in_nobodys_way(flaky: FlakyApi, directory: Path,
     secret(directory, "prod", flaky.url)
 
     assert (await registry.open(Destination(name="prod"))).uid == "uid-of-flaky"
+
+
+def body_of(namespace: str, name: str, server: str, config: object = None) -> JsonObject:
+    fields = {"name": name, "server": server, "config": json.dumps(config or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"cluster-{name}", "namespace": namespace, "labels": {"argocd.argoproj.io/secret-type": "cluster"}},
+        "data": {field: base64.b64encode(value.encode()).decode() for field, value in fields.items()},
+    }
+
+
+@asynccontextmanager
+async def following(server: Server, namespace: str, directory: Path, clock: ManualClock) -> AsyncIterator[ClusterRegistry]:
+    settings = ClusterSettings(
+        kubeconfig=str(server.kubeconfig), directory=directory, secrets_dir=directory, secrets_namespace=namespace, policy=FAST
+    )
+    registry = ClusterRegistry(settings, environment={}, clock=clock)
+    try:
+        yield registry
+    finally:
+        await registry.close()
+
+
+async def authorization_of(registry: ClusterRegistry, name: str) -> str:
+    found = (await (await registry.open(Destination(name=name))).client.transport.credentials()).authorization
+    return found.reveal() if found is not None else ""
+
+
+async def test_those_of_a_namespace_are_followed(
+    server: Server, cluster: Cluster, namespace: str, flaky: FlakyApi, directory: Path
+) -> None:
+    """New ones and changed tokens count after some seconds, without a restart; one that is gone is no cluster any more."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=99)
+    clock = ManualClock()
+    async with following(server, namespace, directory, clock) as registry:
+        with pytest.raises(errors.UnknownClusterError):
+            await registry.open(Destination(name="prod"))
+        made = await cluster.client.create(SECRETS, body_of(namespace, "prod", flaky.url, {"bearerToken": "first-token"}))
+        await clock.sleep(11)
+
+        assert await authorization_of(registry, "prod") == "Bearer first-token"
+        assert ("prod", "uid-of-flaky") in [(each.name, each.uid) for each in await registry.announce()]
+        changed = body_of(namespace, "prod", flaky.url, {"bearerToken": "other-token"})
+        await cluster.client.patch(SECRETS, namespace, "cluster-prod", {"data": changed["data"]})
+        await clock.sleep(61)
+        assert await authorization_of(registry, "prod") == "Bearer other-token"
+
+        await cluster.client.delete(SECRETS, namespace, "cluster-prod", uid=made["metadata"]["uid"])
+        await clock.sleep(11)
+        with pytest.raises(errors.UnknownClusterError):
+            await registry.open(Destination(name="prod"))
+
+
+async def test_a_broken_secret_is_named_and_in_nobodys_way(
+    server: Server, cluster: Cluster, namespace: str, flaky: FlakyApi, directory: Path
+) -> None:
+    """Without what is in it; and a file of the same name wins."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=99)
+    broken = body_of(namespace, "broken", "")
+    await cluster.client.create(SECRETS, broken)
+    await cluster.client.create(SECRETS, body_of(namespace, "good", flaky.url, {"bearerToken": "token-of-good"}))
+    await cluster.client.create(SECRETS, body_of(namespace, "both", "https://elsewhere.example.test", {"bearerToken": "token-of-secret"}))
+    secret(directory, "both", flaky.url, {"bearerToken": "token-of-file"})
+    with capture_logs() as logs:
+        async with following(server, namespace, directory, ManualClock()) as registry:
+            given = [await authorization_of(registry, name) for name in ("good", "both")]
+
+    assert given == ["Bearer token-of-good", "Bearer token-of-file"]
+    (told,) = (each for each in logs if each["event"] == "cluster.secret_without_server")
+    assert told["secret"] == "cluster-broken"
+    assert "token-of" not in str(logs)
+
+
+async def test_what_was_read_last_holds_while_the_api_is_away(flaky: FlakyApi) -> None:
+    """And nobody waits for it longer than some seconds."""
+    answers: list[list[JsonObject]] = [[body_of("argocd", "prod", flaky.url)]]
+
+    async def listed() -> Sequence[JsonObject]:
+        if not answers:
+            raise errors.UnreachableError("nobody answers")
+        return answers.pop()
+
+    clock = ManualClock()
+    secrets = ClusterSecrets(None, listed, clock=clock)
+    assert list(await secrets.read()) == ["prod"]
+    await clock.sleep(11)
+    assert list(await secrets.read()) == ["prod"]

@@ -1,13 +1,15 @@
-"""Clusters from Secrets in Argo CD's format (label `argocd.argoproj.io/secret-type: cluster`), in files of a directory.
+"""Clusters from Secrets in Argo CD's format (label `argocd.argoproj.io/secret-type: cluster`), in files or in a namespace.
 
 A Secret has `name`, `server` and `config`, a JSON document with a bearer token, a password, a client certificate or a
-credential plugin. Files are read again when one of them changes; a broken one is in the way of no other cluster.
+credential plugin. Files are read again when one of them changes, the namespace of our own cluster every few seconds; a broken Secret is
+in the way of no other cluster, and while the API server is away what it said last holds.
 """
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,8 +17,9 @@ import structlog
 import yaml
 
 from delegate.engine.clusters.credentials import ClientCertificate, Credentials, bearer, read_bounded
-from delegate.engine.clusters.errors import CredentialError, KubeconfigError
+from delegate.engine.clusters.errors import ClusterError, CredentialError, KubeconfigError
 from delegate.engine.clusters.exec_credentials import run_plugin
+from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret, SecretUrl
 from delegate.model.resources import JsonObject
@@ -24,8 +27,12 @@ from delegate.model.resources import JsonObject
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _LABEL = "argocd.argoproj.io/secret-type"
+CLUSTER_SECRETS = f"{_LABEL}=cluster"
+"""Selects them."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 1000
+_MAX_AGE_SECONDS = 10.0
+_LIST_SECONDS = 5.0
 _IGNORED = ("namespaces", "clusterResources", "shard", "project")
 """Fields that narrow what Argo CD does in a cluster; here that is for the rights of the credentials."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -58,13 +65,26 @@ class _Config(msgspec.Struct, frozen=True, rename="camel"):
     proxy_url: str = ""
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a Secret was read: in words, by its file where it has one, and where its credential plugin runs."""
+
+    words: str
+    directory: Path
+    file: str = ""
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Origin":
+        return cls(str(path), path.parent, str(path))
+
+
 class SecretCluster:
     """One cluster of a Secret. Never shows what is in it."""
 
-    def __init__(self, name: str, server: str, config: str, file: Path) -> None:
+    def __init__(self, name: str, server: str, config: str, origin: Origin) -> None:
         self.name = name
         self.server = server
-        self.file = file
+        self.file = origin.file
+        self._directory = origin.directory
         self._config = config
 
     async def credentials(self, environment: Mapping[str, str]) -> Credentials:
@@ -73,15 +93,15 @@ class SecretCluster:
             config = msgspec.json.decode(self._config or "{}", type=_Config)
         except (msgspec.ValidationError, msgspec.DecodeError):
             # What is wrong is not said in the decoder's words, which may hold a value.
-            raise KubeconfigError(f"`config` of the cluster Secret {self.name!r} can't be read", hint=_HINT, file=str(self.file)) from None
+            raise KubeconfigError(f"`config` of the cluster Secret {self.name!r} can't be read", hint=_HINT, file=self.file) from None
         if config.aws_auth_config is not None:
             hint = "use execProviderConfig with the plugin of the cloud"
-            raise CredentialError(f"awsAuthConfig of the cluster Secret {self.name!r} is not supported", hint=hint, file=str(self.file))
+            raise CredentialError(f"awsAuthConfig of the cluster Secret {self.name!r} is not supported", hint=hint, file=self.file)
         tls, expires = config.tls_client_config, None
         authorization = bearer(config.bearer_token) if config.bearer_token else self._basic(config)
         certificate = self._certificate(tls)
         if config.exec_provider_config is not None:
-            given = await run_plugin(_as_plugin(config.exec_provider_config), {}, directory=self.file.parent, environment=environment)
+            given = await run_plugin(_as_plugin(config.exec_provider_config), {}, directory=self._directory, environment=environment)
             authorization, certificate, expires = bearer(given.token) if given.token else None, given.certificate, given.expires_at
         return Credentials(
             server=self.server.rstrip("/"),
@@ -112,7 +132,7 @@ class SecretCluster:
             return base64.b64decode(text, validate=True)
         except binascii.Error:
             words = f"{field} of the cluster Secret {self.name!r} is no base64"
-            raise KubeconfigError(words, hint=f"correct {field}", file=str(self.file)) from None
+            raise KubeconfigError(words, hint=f"correct {field}", file=self.file) from None
 
 
 class SecretClusterSource:
@@ -135,23 +155,60 @@ class SecretClusterSource:
         return await found.credentials(self._environment)
 
 
-class ClusterSecrets:
-    """All that a directory holds; with none there are no clusters."""
+ListSecrets = Callable[[], Awaitable[Sequence[JsonObject]]]
+"""Those of a namespace that have the label. Raises ClusterError."""
 
-    def __init__(self, directory: Path | None) -> None:
+
+class ClusterSecrets:
+    """All that a directory and a namespace hold; a file wins over a Secret in the namespace. With neither there are no clusters."""
+
+    def __init__(self, directory: Path | None, list_secrets: ListSecrets | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._directory = directory
+        self._list_secrets = list_secrets
+        self._clock = clock
         self._signature: object = None
-        self._known: dict[str, SecretCluster] = {}
+        self._in_files: Mapping[str, SecretCluster] = {}
+        self._in_namespace: Mapping[str, SecretCluster] = {}
+        self._listed_at: float | None = None
+        self._listing = asyncio.Lock()
 
     async def read(self) -> Mapping[str, SecretCluster]:
-        """By name. Never raises for a file that can't be read: that is logged, and its clusters are not there."""
-        if self._directory is None:
-            return {}
-        signature = await asyncio.to_thread(_sign, self._directory)
-        if signature != self._signature:
-            self._known = await asyncio.to_thread(_read, self._directory)
-            self._signature = signature
-        return self._known
+        """By name. Never raises for what can't be read: that is logged, and its clusters are not there, or as they were last."""
+        if self._directory is not None:
+            signature = await asyncio.to_thread(_sign, self._directory)
+            if signature != self._signature:
+                self._in_files = await asyncio.to_thread(_read, self._directory)
+                self._signature = signature
+        await self._read_namespace()
+        return {**self._in_namespace, **self._in_files}
+
+    async def _read_namespace(self) -> None:
+        if self._list_secrets is None:
+            return
+        async with self._listing:
+            if self._listed_at is not None and self._clock.monotonic() - self._listed_at < _MAX_AGE_SECONDS:
+                return
+            try:
+                async with asyncio.timeout(_LIST_SECONDS):
+                    listed = await self._list_secrets()
+            except (ClusterError, TimeoutError) as error:
+                log.warning("cluster.secrets_unreadable", error=str(error) or f"no answer within {_LIST_SECONDS:g} s")
+            else:
+                self._in_namespace = _in_list(listed, self._directory or Path(tempfile.gettempdir()))
+            self._listed_at = self._clock.monotonic()
+
+
+def _in_list(listed: Sequence[JsonObject], directory: Path) -> dict[str, SecretCluster]:
+    found: dict[str, SecretCluster] = {}
+    for secret in listed[:_MOST_FILES]:
+        metadata = secret.get("metadata") or {}
+        origin = Origin(f"Secret {metadata.get('namespace')}/{metadata.get('name')}", directory)
+        try:
+            for cluster in _clusters_in({**secret, "kind": "Secret"}, origin):
+                found.setdefault(cluster.name, cluster)
+        except ValueError as error:
+            log.warning("cluster.secrets_unreadable", secret=origin.words, error=type(error).__name__)
+    return found
 
 
 def _sign(directory: Path) -> object:
@@ -177,19 +234,19 @@ def _read(directory: Path) -> dict[str, SecretCluster]:
     for path in files:
         try:
             for document in yaml.load_all(read_bounded(path), Loader=_LOADER):
-                for cluster in _clusters_in(document, path):
+                for cluster in _clusters_in(document, Origin.of_file(path)):
                     found.setdefault(cluster.name, cluster)
         except (OSError, yaml.YAMLError, ValueError, CredentialError) as error:
             log.warning("cluster.secrets_unreadable", file=str(path), error=type(error).__name__)
     return found
 
 
-def _clusters_in(document: object, path: Path) -> Iterator[SecretCluster]:
+def _clusters_in(document: object, origin: Origin) -> Iterator[SecretCluster]:
     if not isinstance(document, dict):
         return
     if str(document.get("kind", "")).endswith("List"):
         for item in document.get("items") or ():
-            yield from _clusters_in(item, path)
+            yield from _clusters_in(item, origin)
         return
     metadata = document.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
@@ -199,12 +256,12 @@ def _clusters_in(document: object, path: Path) -> Iterator[SecretCluster]:
     server = data.get("server", "").strip()
     name = data.get("name", "").strip() or server
     if not server.startswith(("https://", "http://")):
-        log.warning("cluster.secret_without_server", file=str(path), secret=str((metadata or {}).get("name", "")))
+        log.warning("cluster.secret_without_server", file=origin.words, secret=str((metadata or {}).get("name", "")))
         return
     ignored = [field for field in _IGNORED if data.get(field)]
     if ignored:
-        log.warning("cluster.secret_fields_ignored", file=str(path), cluster=name, fields=ignored)
-    yield SecretCluster(name, server, data.get("config", ""), path)
+        log.warning("cluster.secret_fields_ignored", file=origin.words, cluster=name, fields=ignored)
+    yield SecretCluster(name, server, data.get("config", ""), origin)
 
 
 def _data_of(document: JsonObject) -> dict[str, str]:

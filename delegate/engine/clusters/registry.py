@@ -9,7 +9,7 @@ import contextlib
 import difflib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ import structlog
 
 from delegate.engine.clusters import errors
 from delegate.engine.clusters.client import ApiClient, new_client
-from delegate.engine.clusters.cluster_secrets import ClusterSecrets, SecretCluster, SecretClusterSource
+from delegate.engine.clusters.cluster_secrets import CLUSTER_SECRETS, ClusterSecrets, SecretCluster, SecretClusterSource
 from delegate.engine.clusters.credentials import CredentialSource
 from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.clusters.in_cluster import IN_CLUSTER, IN_CLUSTER_SERVER, InClusterSource, is_in_cluster
@@ -27,7 +27,8 @@ from delegate.engine.clusters.retrying import ONE_TRY
 from delegate.engine.clusters.transport import ProxyFor, Transport
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.lifecycle.retrying import Retrying
-from delegate.model.resource_types import NAMESPACES
+from delegate.model.resource_types import NAMESPACES, SECRETS
+from delegate.model.resources import JsonObject
 from delegate.model.tasks import Destination
 from delegate.protocol.enrolment import ClusterName
 
@@ -48,13 +49,14 @@ class Cluster(msgspec.Struct, frozen=True):
 class ClusterSettings(msgspec.Struct, frozen=True):
     """`kubeconfig` may be empty or a list of files; `context` is the one that a person chose, empty for the current one.
 
-    `secrets_dir` holds cluster Secrets in Argo CD's format.
+    `secrets_dir` holds cluster Secrets in Argo CD's format; `secrets_namespace` has them in the cluster that an empty destination means.
     """
 
     kubeconfig: str = ""
     context: str = ""
     directory: Path | None = None
     secrets_dir: Path | None = None
+    secrets_namespace: str = ""
     policy: Retrying = Retrying()
 
 
@@ -81,7 +83,7 @@ class ClusterRegistry:
         self._clock = clock
         self._environment = environment
         self._in_cluster = in_cluster or (InClusterSource(environment) if is_in_cluster(environment) else None)
-        self._secrets = ClusterSecrets(settings.secrets_dir)
+        self._secrets = ClusterSecrets(settings.secrets_dir, self._list_secrets if settings.secrets_namespace else None, clock=clock)
         self._from_secrets: Mapping[str, SecretCluster] = {}
         self._contexts: frozenset[str] = frozenset()
         self._clients: dict[str, ApiClient] = {}
@@ -147,6 +149,17 @@ class ClusterRegistry:
         kubeconfig = await asyncio.to_thread(read_kubeconfig, self._settings.kubeconfig)
         self._contexts = frozenset(kubeconfig.contexts)
         return kubeconfig
+
+    async def _list_secrets(self) -> Sequence[JsonObject]:
+        """Raises ClusterError."""
+        if self._in_cluster is not None and not self._settings.context:
+            name = IN_CLUSTER
+        elif self._settings.kubeconfig:
+            name = (await asyncio.to_thread(read_kubeconfig, self._settings.kubeconfig)).choose(self._settings.context)
+        else:
+            return ()
+        client = self._client(name).viewed(policy=ONE_TRY)
+        return (await client.list(SECRETS, self._settings.secrets_namespace, labels=CLUSTER_SECRETS)).items
 
     async def _forget_if_moved(self, name: str, kubeconfig: Kubeconfig | None) -> None:
         """A context that leads to another address now may lead to another cluster: what was known of it goes."""

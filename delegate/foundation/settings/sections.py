@@ -259,7 +259,7 @@ class Sources:
     repositories_namespace: str = setting(
         "DELEGATE_REPOSITORIES_NAMESPACE",
         TEXT,
-        "Namespace of the delegate's own cluster whose Secrets and ConfigMaps of repositories are read too.",
+        "Namespace of the delegate's own cluster whose Secrets and ConfigMaps of repositories and clusters are read too.",
         default="",
     )
     git_author: str = setting(
