@@ -7,6 +7,7 @@ What was rolled back from is marked as bad: a sync of that very content is refus
 
 import msgspec
 
+from delegate.engine.records.errors import UnknownReleaseError
 from delegate.engine.records.releases import ReleaseStore
 from delegate.engine.sources.renders import Rendered
 from delegate.engine.tasks.carrying_out import Carrier
@@ -20,6 +21,7 @@ from delegate.engine.tasks.undoing import WorkloadUndo
 from delegate.engine.tasks.verifying import VerifyRun
 from delegate.engine.tasks.writing_repositories import revert_commit
 from delegate.foundation.errors import Category, DelegateError
+from delegate.model.errors import CorruptReleaseError
 from delegate.model.hooks import phases_of
 from delegate.model.plan import Plan
 from delegate.model.releases import Release
@@ -148,15 +150,25 @@ class RollbackRun:
 
     async def _hooks_between(self, store: ReleaseStore, choice: Choice) -> list[str]:
         """What ran between the two releases and is not taken back: a migration is not undone by older code."""
-        if choice.current is None or choice.current.number <= choice.target.number:
+        if choice.current is None:
             return []
-        _, manifests = await store.load(choice.current.number)
-        hooks = [manifest for manifest in manifests if phases_of(manifest)]
-        return [
-            f"{manifest.key} is a {'/'.join(sorted(phases_of(manifest) or ()))} hook of release {choice.current.number}: what it did "
-            "stays done, and no hook is run by a rollback"
-            for manifest in hooks
-        ]
+        notices = []
+        ran: dict[str, list[int]] = {}
+        for release in sorted(await store.known(), key=lambda release: release.number):
+            if not choice.target.number < release.number <= choice.current.number:
+                continue
+            try:
+                _, manifests = await store.load(release.number)
+            except (CorruptReleaseError, UnknownReleaseError) as error:
+                notices.append(f"which hooks release {release.number} had is not known: {error.message}")
+                continue
+            for manifest in manifests:
+                if phases := phases_of(manifest):
+                    ran.setdefault(f"{manifest.key} is a {'/'.join(sorted(phases))} hook", []).append(release.number)
+        for hook, numbers in ran.items():
+            of = f"release{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+            notices.append(f"{hook} of {of}: what it did stays done, and no hook is run by a rollback")
+        return notices
 
     async def _mark_as_bad(self, store: ReleaseStore, choice: Choice) -> None:
         """Every release of the content that was left: a sync of it would put it back."""
