@@ -14,6 +14,7 @@ DelegateError
       ├── ForeignInventoryError   the record belongs to another tool
       ├── InventoryTooLargeError
       ├── NoReleaseError          nothing recorded that a rollback could mean
+      ├── RolledBackAlreadyError  what runs was put back before; further back goes nobody unasked
       └── CorruptReleaseError     a release that can't be read, or is not as it was written
 """
 
@@ -88,6 +89,11 @@ class InventoryTooLargeError(InventoryError):
 class NoReleaseError(InventoryError):
     default_code = "input.no_release"
     category = Category.INPUT
+
+
+class RolledBackAlreadyError(InventoryError):
+    default_code = "policy.rolled_back_already"
+    category = Category.POLICY
 
 
 class CorruptReleaseError(InventoryError):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from delegate.model.errors import NoReleaseError
+from delegate.model.errors import NoReleaseError, RolledBackAlreadyError
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject
 from delegate.model.strict import Strict
@@ -70,7 +70,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choose_release(releases: Sequence[Release], to: str | int) -> Choice:
-    """The release that `to` means. Raises NoReleaseError, which says what there is.
+    """The release that `to` means. Raises NoReleaseError, which says what there is, and RolledBackAlreadyError.
 
     What runs now is the newest release, however it ended. Never chosen by itself: one of the same content, or one that was
     rolled back from.
@@ -81,6 +81,8 @@ def choose_release(releases: Sequence[Release], to: str | int) -> Choice:
     current = newest_first[0]
     wanted = str(to).strip()
     if wanted == LAST_VERIFIED:
+        if current.restores:
+            return _gone_on_with(newest_first, current)
         return _last_good(newest_first, current)
     if wanted.isdigit():
         found = [release for release in newest_first if release.number == int(wanted)]
@@ -89,6 +91,27 @@ def choose_release(releases: Sequence[Release], to: str | int) -> Choice:
     if not found:
         raise NoReleaseError(f"no release is {wanted!r}", hint=f"there are {describe(newest_first)}")
     return Choice(found[0], current)
+
+
+def _gone_on_with(newest_first: Sequence[Release], current: Release) -> Choice:
+    """A rollback that was cut short is gone on with. One that ended is not followed by a second, further back.
+
+    What was put back and is bad too is not the cure, so the release that was left is not the cause.
+    """
+    if current.outcome not in (ReleaseOutcome.APPLYING, ReleaseOutcome.INTERRUPTED):
+        raise RolledBackAlreadyError(
+            f"release {current.number} put {current.restores} back already ({current.outcome.value}): where that is bad as well, "
+            "the release that was left is not the cause",
+            hint=f"look for what both depend on; to go further back, name a release: {describe(newest_first)}",
+        )
+    target = next((each for each in newest_first if each.number == current.restores), None)
+    if target is None:
+        raise NoReleaseError(
+            f"release {current.number} was putting {current.restores} back, which is not recorded any more",
+            hint=f"name one of those that there are: {describe(newest_first)}",
+        )
+    left = next((each for each in newest_first if each.number < current.number and each.restores != current.restores), None)
+    return Choice(target, left, (f"the rollback to release {target.number} was cut short, and is gone on with",))
 
 
 def _last_good(newest_first: Sequence[Release], current: Release) -> Choice:

@@ -260,6 +260,24 @@ async def test_a_verified_release_is_gone_back_to_first(syncer: Syncer, cluster:
     assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
 
 
+async def test_nobody_goes_further_back_by_itself(syncer: Syncer, cluster: Cluster, prometheus: str) -> None:
+    """Where the old version fails the checks too, it is not the release: a second rollback has to be asked for by number."""
+    await two_releases(syncer)
+    syncer.write([deployment(image="nginx:3.0", replicas=1)])
+    await syncer.sync()
+    failed = await syncer.roll_back(verification=[check(prometheus, "vector(0.5)")])
+    assert failed.outcome is Outcome.FAILED
+    assert any("release 2 fails the checks as well: release 3 is not what makes them fail" in notice for notice in failed.notices)
+
+    again = await syncer.roll_back(verification=[check(prometheus, "vector(0.5)")])
+
+    assert (again.outcome, again.requests.writes) == (Outcome.REFUSED, 0)
+    assert again.error is not None
+    assert again.error.code == "policy.rolled_back_already"
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+    assert (await syncer.roll_back(to=1)).outcome is Outcome.SUCCEEDED
+
+
 def git(directory: Path, *arguments: str) -> str:
     who = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
     return subprocess.run(["git", "-C", str(directory), *who, *arguments], check=True, capture_output=True, text=True).stdout.strip()

@@ -20,6 +20,7 @@ from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.undoing import WorkloadUndo
 from delegate.engine.tasks.verifying import VerifyRun
 from delegate.engine.tasks.writing_repositories import revert_commit
+from delegate.engine.verification.errors import CheckFailedError
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import CorruptReleaseError
 from delegate.model.hooks import phases_of
@@ -89,7 +90,11 @@ class RollbackRun:
         await self._carry_out(ground, plan, spec, choice)
         await self._mark_as_bad(store, choice)
         self._report.sync = SyncStatus.SYNCED
-        await self._verify()
+        try:
+            await self._verify()
+        except CheckFailedError:
+            self._report.notice([_not_the_cause(choice)])
+            raise
         if self._spec.verification:
             await mark_verified(client, self._task.application, ground.desired.namespace)
         await self._revert_commit(choice)
@@ -177,6 +182,14 @@ class RollbackRun:
         for release in await store.known():
             if release.content == choice.current.content and not release.bad:
                 await store.finish(_left(release, choice.target))
+
+
+def _not_the_cause(choice: Choice) -> str:
+    left = f"release {choice.current.number}" if choice.current else "what ran before"
+    return (
+        f"release {choice.target.number} fails the checks as well: {left} is not what makes them fail, or not alone; "
+        "it stays as it is, and no rollback goes further back unless a release is named"
+    )
 
 
 def _left(release: Release, target: Release) -> Release:
