@@ -16,6 +16,7 @@ from delegate.engine.tasks.building import Engine
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
+from delegate.engine.verification.providers.registry import load_providers
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resource_types import DEPLOYMENTS, SERVICES
 from delegate.model.resources import JsonObject
@@ -83,6 +84,14 @@ class Canarist:
 def canarist_for(kubeconfig: Path, directory: Path, namespace: str, *, lease_seconds: int = LEASE_SECONDS) -> Canarist:
     directory.mkdir(exist_ok=True)
     return Canarist(syncer_for(kubeconfig, directory, namespace, lease_seconds=lease_seconds).engine, namespace)
+
+
+def verifying(canarist: Canarist) -> Canarist:
+    """The same, with providers of evidence."""
+    parts = canarist.engine._parts
+    fields = {field: getattr(parts, field) for field in parts.__struct_fields__}
+    canarist.engine = Engine(type(parts)(**{**fields, "providers": load_providers(None, {})}))
+    return canarist
 
 
 async def stable_stands(client: ApiClient, namespace: str, replicas: int = 4, **labels: str) -> JsonObject:

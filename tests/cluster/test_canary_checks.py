@@ -8,18 +8,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from delegate.engine.clusters.registry import Cluster
-from delegate.engine.tasks.building import Engine
-from delegate.engine.verification.providers.registry import load_providers
 from delegate.model.results import Outcome
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, replicas_of, stable_stands
+from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, replicas_of, stable_stands, verifying
 from tests.cluster.conftest import Server
 
 
 @pytest.fixture
 async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace)
-    parts = made.engine._parts
-    made.engine = Engine(type(parts)(**{**{f: getattr(parts, f) for f in parts.__struct_fields__}, "providers": load_providers(None, {})}))
+    made = verifying(canarist_for(server.kubeconfig, tmp_path, namespace))
     yield made
     await made.engine.close()
 

@@ -11,17 +11,19 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
 from delegate.engine.tasks.canarying_patience import repeated
+from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_sets import Authority, Sets
+from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
-from delegate.engine.tasks.canarying_work import CanaryWork, Plan
+from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
 from delegate.engine.tasks.preparing import Parts, retrying_of
@@ -31,21 +33,18 @@ from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separ
 from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
-from delegate.model.resource_types import DEPLOYMENTS, SERVICES
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resource_types import SERVICES
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
-from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.shares import share_by_pods, share_by_router
+from delegate.model.rollouts.smoke import smoke_job_name
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
 from delegate.model.rollouts.workloads import check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
 
-AUTOSCALER = ResourceType(
-    group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
-)
 _REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
 _DEFAULT_NAMESPACE = "default"
 _SHORTEST_DRAIN = 30.0
@@ -80,9 +79,7 @@ class CanaryRun:
         self._message = ""
         self._release = digest(msgspec.to_builtins(self._spec))
         self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
-        if self._spec.smoke_test is not None:
-            raise UnsupportedTaskError("this delegate runs no smoke test, so nothing would be tested", hint="leave smokeTest out")
-        if any(step.verify for step in self._spec.steps) and parts.providers is None:
+        if self._spec.verifies and parts.providers is None:
             raise UnsupportedTaskError("this delegate has no providers of evidence", hint="give it the file of DELEGATE_PROVIDERS")
 
     async def execute(self) -> None:
@@ -198,7 +195,7 @@ class CanaryRun:
         namespace = self._task.destination.namespace or _DEFAULT_NAMESPACE
         self._context.check_namespace(namespace, f"apps/Deployment {namespace}/{name}")
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
-        stable = await _stable(client, namespace, name)
+        stable = await find_stable(client, namespace, name)
         services = (await client.list(SERVICES, namespace)).items
         tracks = tracks_of(stable, services, separate=separates(spec.routing))
         version = None
@@ -210,7 +207,9 @@ class CanaryRun:
         ours = journal is not None and journal.is_open and journal.release == self._release
         base = journal.template if ours and journal is not None else stable["spec"]["template"]
         if anew and not ours:
-            check_overlap(name, tracks, await self._autoscalers(client, namespace, name))
+            scalers, notices = await find_autoscalers(client, namespace, name)
+            self._report.notice(notices)
+            check_overlap(name, tracks, scalers)
             self._reach(wanted_replicas(stable))
         if spec.drain_seconds < _SHORTEST_DRAIN and separates(spec.routing):
             self._report.notice([f"a drain of {spec.drain} is shorter than routers may take to hear of it: 30 s is what is safe"])
@@ -235,15 +234,6 @@ class CanaryRun:
                 weight, most = step.set_weight, self._spec.max_effective_share
                 share = share_by_router(stable, weight) if routed else share_by_pods(stable, weight, most)
                 self._report.notice([f"setWeight {weight:g} comes to {share}"])
-
-    async def _autoscalers(self, client: ApiClient, namespace: str, name: str) -> list[str]:
-        try:
-            found = (await client.list(AUTOSCALER, namespace)).items
-        except (NotFoundError, UnknownKindError, ForbiddenError) as error:
-            self._report.notice([f"whether an autoscaler drives {name} can't be told: {error.message}"])
-            return []
-        targets = [(each["metadata"]["name"], (each.get("spec") or {}).get("scaleTargetRef") or {}) for each in found]
-        return [scaler for scaler, target in targets if (target.get("kind"), target.get("name")) == ("Deployment", name)]
 
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
         if journal is not None and journal.is_open:
@@ -306,7 +296,7 @@ class CanaryRun:
     async def _begin(self, ground: Ground, store: JournalStore, stored: StoredJournal, lease: WriteLease) -> StoredJournal:
         if stored.journal is not None and stored.journal.is_open:
             return await self._adopt(store, stored, stored.journal, lease)
-        stable = await _stable(ground.client, ground.namespace, self._spec.workload.name)
+        stable = await find_stable(ground.client, ground.namespace, self._spec.workload.name)
         router = self._router(ground, Authority(lease), self._spec.routing)
         await router.check()
         journal = Journal(
@@ -380,6 +370,13 @@ class CanaryRun:
             context=self._context,
             promote=promote,
             run_checks=self._checks.run if self._checks is not None else None,
+            smoke_job=SmokeJob(
+                ground.client,
+                authority,
+                namespace=ground.namespace,
+                name=smoke_job_name(sets.canary_name, stored.journal.release if stored.journal is not None else self._release),
+                application=self._task.application,
+            ),
         )
         return work
 
@@ -389,17 +386,6 @@ class CanaryRun:
                 await work.drive(before_promotion=before_promotion)
         finally:
             self._journal = work.journal
-
-
-async def _stable(client: ApiClient, namespace: str, name: str) -> JsonObject:
-    try:
-        return await client.get(DEPLOYMENTS, namespace, name)
-    except NotFoundError as error:
-        raise CanarySpecError(
-            f"there is no Deployment {namespace}/{name} that a new version could stand beside",
-            hint="sync it first, or name another workload",
-            object=f"apps/Deployment {namespace}/{name}",
-        ) from error
 
 
 def _told(journal: Journal | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.tasks.canarying_work import Evidence
+from delegate.engine.tasks.canarying_plans import Evidence
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.new_versions import await_new_version
 from delegate.engine.tasks.verifying import error_of

@@ -6,7 +6,7 @@ on at the same step by looking at the cluster.
 
 import asyncio
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -16,7 +16,9 @@ from delegate.engine.clusters.errors import ClusterError, NotFoundError
 from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before, repeated
+from delegate.engine.tasks.canarying_plans import Evidence, Plan, Promote, RunChecks
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
+from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotInForceError
@@ -25,41 +27,15 @@ from delegate.foundation.errors import DelegateError
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import Journal, resume_mark
 from delegate.model.rollouts.shares import Share, covering_count, share_by_pods, share_by_router
-from delegate.model.rollouts.specs import CanarySpec, OnFailure, Step
+from delegate.model.rollouts.smoke import SmokeTest
+from delegate.model.rollouts.specs import OnFailure, Step
 from delegate.model.rollouts.states import ENDED, Move, Phase, may
 from delegate.model.rollouts.versions import digest
-from delegate.model.rollouts.workloads import Tracks, available, canary_deployment, is_rolled_out, wanted_replicas
+from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
 
 log = structlog.get_logger(__name__)
 _TICK_SECONDS = 1.0
 _NEVER_HANDLED = (LeaseLostError, LateWriterError, JournalChangedError)
-
-RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
-"""Runs the named checks; their evidence in words. Raises CanaryFailedError where they don't pass, for whatever reason."""
-Promote = Callable[[], Awaitable[None]]
-"""Makes the new version the stable one; may be called again. Raises DelegateError."""
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force."""
-
-    namespace: str
-    workload: str
-    canary: str
-    since: str
-    share: float
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """What one canary is about. `template` is the new version's; `copies` the config objects that it reads."""
-
-    spec: CanarySpec
-    application: str
-    template: JsonObject
-    tracks: Tracks
-    fail_fast_after: float
-    copies: tuple[JsonObject, ...] = ()
-    kept: tuple[tuple[str, JsonObject], ...] = ()
 
 
 class CanaryWork:
@@ -78,7 +54,7 @@ class CanaryWork:
         context: AttemptContext,
         promote: Promote,
         run_checks: RunChecks | None = None,
-        smoke_test: Callable[[], Awaitable[str]] | None = None,
+        smoke_job: SmokeJob,
     ) -> None:
         assert stored.journal is not None
         self._plan = plan
@@ -92,7 +68,7 @@ class CanaryWork:
         self._context = context
         self._promote = promote
         self._run_checks = run_checks
-        self._smoke_test = smoke_test
+        self._smoke_job = smoke_job
         self._restarts: int | None = None
         self.journal: Journal = stored.journal
 
@@ -174,10 +150,25 @@ class CanaryWork:
             await self._sets.ensure_copy(body)
         await self._router.prepare(self.journal.routes)
         words = "begins"
-        if self._smoke_test is not None:
-            async with self._context.parked():
-                words = f"the smoke test passed: {await self._smoke_test()}"
+        if self._spec.smoke_test is not None:
+            words = f"the smoke test passed: {await self._smoke(self._spec.smoke_test)}"
         await self._record(self.journal.moved(Move.STEP, self._now(), words))
+        await self._clear_smoke_job()  # only now: whoever found it gone would run it again
+
+    async def _smoke(self, test: SmokeTest) -> str:
+        """Before any load. Checks look at a first pod, which the router keeps load from."""
+        if test.verify:
+            await self._size(Share(0.0, 0.0, 1, wanted_replicas(await self._sets.stable())))
+            await self._await_canary(1)
+            return await self._check(test.verify)
+        if not self.journal.smoke_job:
+            await self._record(msgspec.structs.replace(self.journal, smoke_job=self._smoke_job.name))
+        async with self._context.parked():
+            return await self._smoke_job.run(self._plan.template, test)
+
+    async def _clear_smoke_job(self) -> None:
+        if self.journal.smoke_job:
+            await self._smoke_job.clear()
 
     async def _step(self, step: Step) -> None:
         if step.set_weight is not None:
@@ -264,6 +255,11 @@ class CanaryWork:
         await self._record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._now(), "resumed"), reason=""), keep_resume=False)
 
     async def _verify(self, names: tuple[str, ...]) -> None:
+        words = await self._check(names)
+        await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
+
+    async def _check(self, names: tuple[str, ...]) -> str:
+        """While the sets are minded; the verdict in words."""
         if self._run_checks is None:
             raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
         evidence = Evidence(self._sets.namespace, self._sets.workload, self._sets.canary_name, self._now(), self.journal.weight)
@@ -274,12 +270,11 @@ class CanaryWork:
                 await asyncio.wait({checks, minding}, return_when=asyncio.FIRST_COMPLETED)
                 if minding.done() and not checks.done():
                     minding.result()
-                words = await checks
+                return await checks
             finally:
                 for each in (checks, minding):
                     each.cancel()
                 await asyncio.gather(checks, minding, return_exceptions=True)
-        await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
 
     async def _mind_until(self, is_over: Callable[[], bool], *, until_resumed: bool = False) -> bool:
         """Minds the sets until it is over, or somebody resumes the task where that ends it: whether that is why it ended."""
@@ -299,12 +294,8 @@ class CanaryWork:
         return False
 
     def _tick(self) -> float:
-        step = self._spec.steps[self.journal.step] if self.journal.step < len(self._spec.steps) else None
-        left = (
-            (step.pause.seconds or 0.0) - self._since()
-            if step is not None and step.pause is not None and step.pause.seconds
-            else _TICK_SECONDS
-        )
+        pause = self._spec.steps[self.journal.step].pause if self.journal.step < len(self._spec.steps) else None
+        left = pause.seconds - self._since() if pause is not None and pause.seconds else _TICK_SECONDS
         return min(_TICK_SECONDS, max(0.02, left))
 
     async def _mind(self) -> None:
@@ -323,7 +314,7 @@ class CanaryWork:
                 hint="resume the task to have its share again, or cancel it",
             )
         share = self.share_of(wanted_replicas(stable), self.journal.weight)
-        if share.count != self.journal.count:
+        if self.journal.weight and share.count != self.journal.count:
             await self._size(share)
         restarts = await self._sets.restarts()
         if self._restarts is not None and restarts > self._restarts:
@@ -383,6 +374,7 @@ class CanaryWork:
                 await self._sets.await_gone(self._spec.progress_seconds)
             await self._sets.delete_canary()
         await self._router.clear()
+        await self._clear_smoke_job()
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
             await self._sets.delete_copy(kind, name)
         ended = self.journal.moved(Move.CLEARED, self._now(), "nothing of the canary is left beside the stable version")

@@ -8,6 +8,7 @@ import msgspec
 from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.rollouts.smoke import SmokeTest, faults_of_smoke_test
 from delegate.model.sources import Source
 from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
@@ -58,14 +59,6 @@ class Step(Strict, frozen=True):
         return f"verify {', '.join(self.verify or ())}"
 
 
-class SmokeTest(Strict, frozen=True):
-    """A Job that the new version has to pass before it gets any load. `image` empty: the new version's own first one."""
-
-    command: tuple[str, ...] = ()
-    image: str = ""
-    timeout: str = "2m"
-
-
 class CanarySpec(Strict, frozen=True):
     """What a canary brings (`images` by container, or a `source`), how its load is shifted, and in which steps.
 
@@ -100,6 +93,11 @@ class CanarySpec(Strict, frozen=True):
         return parse_duration(self.min_ready)
 
     @property
+    def verifies(self) -> bool:
+        """Whether any evidence is asked for."""
+        return any(step.verify for step in self.steps) or bool(self.smoke_test and self.smoke_test.verify)
+
+    @property
     def checks_named(self) -> tuple[str, ...]:
         return tuple(check.name for check in self.verification)
 
@@ -129,6 +127,10 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         except ValueError as error:
             yield field, str(error), "write a number and a unit, such as 30s"
     yield from _faults_of_steps(spec)
+    if spec.smoke_test is not None:
+        routed = spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}
+        for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=routed):
+            yield f"smokeTest.{field}", words, hint
     if spec.verification:
         yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES)
 

@@ -1,0 +1,36 @@
+"""What the driver of a canary is given: the plan, and what runs its checks and makes the new version the stable one."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.rollouts.workloads import Tracks
+
+RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
+"""Runs the named checks; their evidence in words. Raises CanaryFailedError where they don't pass, for whatever reason."""
+Promote = Callable[[], Awaitable[None]]
+"""Makes the new version the stable one; may be called again. Raises DelegateError."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force."""
+
+    namespace: str
+    workload: str
+    canary: str
+    since: str
+    share: float
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one canary is about. `template` is the new version's; `copies` the config objects that it reads."""
+
+    spec: CanarySpec
+    application: str
+    template: JsonObject
+    tracks: Tracks
+    fail_fast_after: float
+    copies: tuple[JsonObject, ...] = ()
+    kept: tuple[tuple[str, JsonObject], ...] = ()

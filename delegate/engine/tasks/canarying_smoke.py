@@ -1,0 +1,91 @@
+"""Runs the smoke test of a canary in a Job of its own, once for each release, and takes the Job away."""
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, NotFoundError, RecreatedObjectError
+from delegate.engine.tasks.canarying_patience import may_pass
+from delegate.engine.tasks.canarying_sets import Authority
+from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
+from delegate.model.resource_types import JOBS, PODS
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.smoke import SmokeTest, failure_of, has_passed, smoke_job, what_keeps_it
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+
+
+class SmokeJob:
+    """The Job of one release, by its name: one that a dead attempt has begun goes on, and is not begun again."""
+
+    def __init__(self, client: ApiClient, authority: Authority, *, namespace: str, name: str, application: str) -> None:
+        self._client = client
+        self._authority = authority
+        self.name = name
+        self._namespace = namespace
+        self._application = application
+
+    async def run(self, template: JsonObject, test: SmokeTest) -> str:
+        """What was tested, in words. Raises CanaryFailedError where it doesn't pass in time, in the words of its pod."""
+        clock = self._client.clock
+        await self._ensure(template, test)
+        ends_at, pause = clock.monotonic() + test.timeout_seconds, _SHORTEST_PAUSE
+        while True:
+            self._authority.check()
+            is_over = clock.monotonic() >= ends_at
+            try:
+                await self._look()
+                if await self._has_passed():
+                    return f"Job {self.name}"
+            except ClusterError as error:
+                if is_over or not may_pass(error):
+                    raise
+            if is_over:
+                raise self._failed(f"it has not ended within {test.timeout_seconds:g} s")
+            await clock.sleep(min(pause, max(0.0, ends_at - clock.monotonic())))
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+
+    async def clear(self) -> None:
+        """Deletes it and its pod, where it is ours."""
+        try:
+            found = await self._client.get(JOBS, self._namespace, self.name)
+            if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
+                return
+            self._authority.check()
+            await self._client.delete(JOBS, self._namespace, self.name, uid=found["metadata"]["uid"])
+        except (NotFoundError, RecreatedObjectError):
+            return
+
+    async def _ensure(self, template: JsonObject, test: SmokeTest) -> None:
+        try:
+            body = smoke_job(template, test, name=self.name, namespace=self._namespace, application=self._application)
+        except LookupError as error:
+            names = ", ".join(str(each["name"]) for each in template["spec"]["containers"])
+            raise CanarySpecError(
+                f"spec.smokeTest.container: the new version has no container {test.container!r}", hint=f"it has {names}"
+            ) from error
+        self._authority.check()
+        try:
+            await self._client.create(JOBS, body)
+        except AlreadyExistsError:
+            found = await self._client.get(JOBS, self._namespace, self.name)
+            if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
+                words = f"Job {self._namespace}/{self.name} stands where the smoke test would, and is not of our making"
+                raise ForeignSetError(words, hint="rename or remove it", object=f"batch/Job {self._namespace}/{self.name}") from None
+
+    async def _has_passed(self) -> bool:
+        job = await self._client.get(JOBS, self._namespace, self.name)
+        passed = has_passed(job)
+        if passed is False:
+            raise self._failed(failure_of(job, await self._pods()))
+        return bool(passed)
+
+    async def _look(self) -> None:
+        if kept := what_keeps_it(await self._pods()):
+            raise self._failed(f"its pod can't start: {kept}")
+
+    async def _pods(self) -> list[JsonObject]:
+        return list((await self._client.list(PODS, self._namespace, labels=f"job-name={self.name}")).items)
+
+    def _failed(self, words: str) -> CanaryFailedError:
+        place = f"batch/Job {self._namespace}/{self.name}"
+        return CanaryFailedError(f"the smoke test did not pass: {words}", hint="the new version got no load", object=place)

@@ -1,0 +1,135 @@
+"""The smoke test of a canary: what it may be, and the Job that runs a command of the new version before that gets any load. Pure.
+
+The Job's pod carries labels of ours alone, so that no Service selects it and no set adopts it. What the new version reads (environment,
+configuration, volumes, account) it reads as well; what keeps a server running (probes, ports, sidecars) it has not.
+"""
+
+import copy
+from collections.abc import Iterable, Sequence
+
+from delegate.foundation.quantities import parse_duration
+from delegate.model.inventory import APPLICATION_LABEL
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.strict import Strict
+
+_LONGEST_NAME = 63
+_LONGEST_WORDS = 400
+_KEPT_SECONDS = 600
+_GRACE_SECONDS = 30
+"""The Job ends itself later than we give up, for the case that nobody is there to delete it."""
+_OF_THE_CONTAINER = ("name", "env", "envFrom", "volumeMounts", "resources", "securityContext", "imagePullPolicy", "workingDir")
+_OF_THE_POD = (
+    "serviceAccountName",
+    "automountServiceAccountToken",
+    "imagePullSecrets",
+    "securityContext",
+    "volumes",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "dnsPolicy",
+    "dnsConfig",
+    "hostAliases",
+    "priorityClassName",
+    "runtimeClassName",
+)
+_UNSTARTABLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+Fault = tuple[str, str, str]
+
+
+class SmokeTest(Strict, frozen=True):
+    """What the new version has to pass before it gets any load: a `command` in a Job, or checks (`verify`) of its first pod.
+
+    `image` empty: the new version's own, that of its container `container` or its first one.
+    """
+
+    command: tuple[str, ...] = ()
+    image: str = ""
+    container: str = ""
+    timeout: str = "2m"
+    verify: tuple[str, ...] = ()
+
+    @property
+    def timeout_seconds(self) -> float:
+        return parse_duration(self.timeout)
+
+
+def faults_of_smoke_test(test: SmokeTest, *, known: Sequence[str], routed: bool) -> Iterable[Fault]:
+    """Field (below smokeTest), words, hint. `known`: the checks that there are; `routed`: whether a router keeps load from new pods."""
+    if bool(test.command or test.image) == bool(test.verify):
+        yield "command", "a smoke test is a command, with or without an image of its own, or checks to verify", "give one of the two"
+    try:
+        if test.timeout_seconds <= 0:
+            yield "timeout", "it leaves no time", "write a number and a unit, such as 2m"
+    except ValueError as error:
+        yield "timeout", str(error), "write a number and a unit, such as 2m"
+    for name in test.verify:
+        if name not in known:
+            yield "verify", f"it names the check {name!r}, which spec.verification does not hold", f"it holds: {', '.join(known) or 'none'}"
+    if test.verify and not routed:
+        words = "without a router the new pods get load as soon as they are ready, so they can't be looked at before"
+        yield "verify", words, "give a command, or route by gatewayAPI, istio or nginx"
+
+
+def smoke_job_name(canary: str, release: str) -> str:
+    """By the release: whoever comes after a crash finds the Job of this one, and of no other."""
+    ending = f"-smoke-{release[:10]}"
+    return canary[: _LONGEST_NAME - len(ending)].rstrip("-.") + ending
+
+
+def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: str, application: str) -> JsonObject:
+    """Raises LookupError where the template has no such container."""
+    spec = template["spec"]
+    found = next((each for each in spec["containers"] if test.container in ("", each["name"])), None)
+    if found is None:
+        raise LookupError(test.container)
+    container = {field: copy.deepcopy(found[field]) for field in _OF_THE_CONTAINER if field in found}
+    container |= {"image": test.image or found["image"], "terminationMessagePolicy": "FallbackToLogsOnError"}
+    if test.command:
+        container["command"] = list(test.command)
+    labels = {APPLICATION_LABEL: application, JOURNAL_LABEL: "smoke-test"}
+    pod = {field: copy.deepcopy(spec[field]) for field in _OF_THE_POD if field in spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": int(test.timeout_seconds) + _GRACE_SECONDS,
+            "ttlSecondsAfterFinished": _KEPT_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": {**pod, "restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+
+
+def has_passed(job: JsonObject) -> bool | None:
+    """None while it runs."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            return bool(condition["type"] == "Complete")
+    return None
+
+
+def failure_of(job: JsonObject, pods: Iterable[JsonObject]) -> str:
+    """Why it failed, in the words of its pod: exit code and what it printed last; else in the Job's own."""
+    for pod in pods:
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            ended = (status.get("state") or {}).get("terminated")
+            if ended and ended.get("exitCode"):
+                said = str(ended.get("message") or "").strip()[-_LONGEST_WORDS:]
+                return f"it ended with {ended['exitCode']}" + (f": {said}" if said else "")
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Failed" and condition.get("status") == "True":
+            return f"{condition.get('reason', 'Failed')}: {condition.get('message', '')}".rstrip(": ")
+    return "nobody says why"
+
+
+def what_keeps_it(pods: Iterable[JsonObject]) -> str:
+    """Why its pod can't start; empty while it may."""
+    for pod in pods:
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            waiting = (status.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _UNSTARTABLE:
+                return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    return ""
