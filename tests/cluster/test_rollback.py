@@ -107,6 +107,16 @@ async def test_the_last_good_release_is_not_the_last_one(syncer: Syncer, cluster
     assert any("no release was verified" in notice for notice in result.notices)
 
 
+@pytest.mark.parametrize("asked", [{}, {"workload": {"name": "web"}}], ids=["application", "workload"])
+async def test_a_drain_that_nobody_does_is_refused(syncer: Syncer, cluster: Cluster, asked: JsonObject) -> None:
+    """Who asks for it relies on it: an immediate restore in its place is no success."""
+    await two_releases(syncer)
+    result = await syncer.roll_back(mode="graceful", **asked)
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
+    assert "drains nothing" in result.message
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+
+
 async def test_nothing_is_recorded(syncer: Syncer) -> None:
     """Said so, and nothing done."""
     result = await syncer.roll_back()

@@ -28,7 +28,7 @@ from delegate.model.plan import Plan
 from delegate.model.releases import Release
 from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
-from delegate.model.rollbacks import Choice, GitMode, RollbackSpec, choose_release
+from delegate.model.rollbacks import Choice, GitMode, RollbackMode, RollbackSpec, choose_release
 from delegate.model.tasks import SyncSpec, Task, TaskKind
 from delegate.model.updates.requests import UpdateMode
 
@@ -202,6 +202,11 @@ def _without_hooks(manifests: list[Manifest]) -> tuple[Manifest, ...]:
 
 
 def _refuse_unsupported(spec: RollbackSpec) -> None:
+    if spec.mode is RollbackMode.GRACEFUL:
+        raise UnsupportedTaskError(
+            "spec.mode graceful: this version takes no traffic away and drains nothing before it restores",
+            hint="an open canary takes its weights back and drains when it is aborted; after that, or without one: mode immediate",
+        )
     if spec.helm_release is not None:
         raise UnsupportedTaskError(
             "spec.helmRelease: Helm's own releases are not rolled back by this version",
