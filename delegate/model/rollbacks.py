@@ -62,11 +62,15 @@ class RollbackSpec(Strict, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The release to go back to, that which runs now (None: unknown), and what there is to say about it."""
+    """The release to go back to, that which runs now (None: unknown), and what there is to say about it.
+
+    `resumed` is the release of a rollback that was cut short: what it left undone may be nothing but its record.
+    """
 
     target: Release
     current: Release | None
     notices: tuple[str, ...] = ()
+    resumed: Release | None = None
 
 
 def choose_release(releases: Sequence[Release], to: str | int) -> Choice:
@@ -111,7 +115,7 @@ def _gone_on_with(newest_first: Sequence[Release], current: Release) -> Choice:
             hint=f"name one of those that there are: {describe(newest_first)}",
         )
     left = next((each for each in newest_first if each.number < current.number and each.restores != current.restores), None)
-    return Choice(target, left, (f"the rollback to release {target.number} was cut short, and is gone on with",))
+    return Choice(target, left, (f"the rollback to release {target.number} was cut short, and is gone on with",), current)
 
 
 def _last_good(newest_first: Sequence[Release], current: Release) -> Choice:

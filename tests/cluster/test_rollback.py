@@ -5,11 +5,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.releases import ReleaseStore
+from delegate.model.releases import ReleaseOutcome
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
@@ -115,6 +117,28 @@ async def test_a_drain_that_nobody_does_is_refused(syncer: Syncer, cluster: Clus
     assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
     assert "drains nothing" in result.message
     assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
+
+
+async def test_a_rollback_whose_end_was_not_written_down_is_ended(syncer: Syncer, cluster: Cluster) -> None:
+    """Killed between the last write and the word on it: what was left is marked, and nothing older is put in its place."""
+    syncer.write([deployment(image="nginx:0.9", replicas=1)])
+    await syncer.sync()
+    await two_releases(syncer)
+    await syncer.roll_back()
+    store = ReleaseStore(cluster.client, "shop", syncer.namespace)
+    newest, left, *_ = await store.known()
+    await store.finish(msgspec.structs.replace(newest, outcome=ReleaseOutcome.APPLYING))
+    await store.finish(msgspec.structs.replace(left, bad=False))
+
+    result = await syncer.roll_back()
+
+    assert (result.outcome, result.release) == (Outcome.SUCCEEDED, 4), result
+    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:1.0"
+    newest, left, *_ = await store.known()
+    assert (newest.number, newest.outcome, left.number, left.bad) == (4, ReleaseOutcome.HEALTHY, 3, True)
+    again = await syncer.roll_back()
+    assert again.error is not None
+    assert again.error.code == "policy.rolled_back_already"
 
 
 async def test_nothing_is_recorded(syncer: Syncer) -> None:

@@ -25,7 +25,7 @@ from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import CorruptReleaseError
 from delegate.model.hooks import phases_of
 from delegate.model.plan import Plan
-from delegate.model.releases import Release
+from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.rollbacks import Choice, GitMode, RollbackMode, RollbackSpec, choose_release
@@ -48,6 +48,7 @@ class RollbackRun:
         self._parts = parts
         self._report = Report(task, context)
         self._message = ""
+        self._unhealthy = False
 
     async def execute(self) -> None:
         self._report.notice(self._task.notices)
@@ -88,6 +89,8 @@ class RollbackRun:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return
         await self._carry_out(ground, plan, spec, choice)
+        if choice.resumed is not None and not plan.has_changes:
+            await self._end_resumed(store, choice.resumed)
         await self._mark_as_bad(store, choice)
         self._report.sync = SyncStatus.SYNCED
         try:
@@ -144,10 +147,17 @@ class RollbackRun:
             restores=choice.target.number,
         )
         await carrier.write(ground, plan)
+        self._unhealthy = bool(carrier.message)
         self._message = carrier.message or f"back to release {choice.target.number}"
 
+    async def _end_resumed(self, store: ReleaseStore, resumed: Release) -> None:
+        """All of it was applied before the end came: only the word on how it ended is missing."""
+        outcome = ReleaseOutcome.HEALTHY if self._task.options.wait and not self._unhealthy else ReleaseOutcome.APPLIED
+        await store.finish(msgspec.structs.replace(resumed, outcome=outcome))
+        self._report.release = resumed.number
+
     def _refuse_no_op(self, plan: Plan, choice: Choice) -> None:
-        if not plan.has_changes:
+        if not plan.has_changes and choice.resumed is None:
             raise NothingToRollBackError(
                 f"release {choice.target.number} is what runs already: nothing would change",
                 hint="name another release; or what is wrong lies outside of what this Application owns",
