@@ -87,6 +87,21 @@ async def test_what_was_rolled_back_from_is_not_synced_again(syncer: Syncer, clu
     assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
 
 
+async def test_no_sync_undoes_a_rollback_that_failed(syncer: Syncer) -> None:
+    """What somebody wants to be rid of is refused from before the first write on, however the rollback ends."""
+    syncer.write([deployment(image="registry.example/broken:broken", replicas=1)])
+    await syncer.sync(wait=False)
+    syncer.write([deployment(image="nginx:2.0", replicas=1)])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    assert (await syncer.roll_back(to=1, options={"failFastAfter": "1s"})).outcome is Outcome.FAILED
+
+    refused = await syncer.sync()
+
+    assert (refused.outcome, refused.requests.writes) == (Outcome.REFUSED, 0)
+    assert refused.error is not None
+    assert refused.error.code == "policy.known_bad"
+
+
 async def test_who_insists_gets_what_was_rolled_back_from(syncer: Syncer) -> None:
     """By force."""
     await two_releases(syncer)

@@ -1,8 +1,8 @@
 """The rollback task: an Application back to a release, or one workload back by its own revisions. Never a success that changed nothing.
 
-    release -> plan (what running bits would change) -> refuse where that is nothing -> carry out as a sync does -> mark what was left
+    release -> plan (what running bits would change) -> refuse where that is nothing -> mark what is left -> carry out as a sync does
 
-What was rolled back from is marked as bad: a sync of that very content is refused until something else is wanted.
+What is rolled back from is marked as bad: a sync of that very content is refused until something else is wanted.
 """
 
 import msgspec
@@ -88,10 +88,11 @@ class RollbackRun:
         if self._task.options.dry_run:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return
+        # First, so that no sync puts back what is being left, not even after a rollback that fails or is killed half way.
+        await self._mark_as_bad(store, choice)
         await self._carry_out(ground, plan, spec, choice)
         if choice.resumed is not None and not plan.has_changes:
             await self._end_resumed(store, choice.resumed)
-        await self._mark_as_bad(store, choice)
         self._report.sync = SyncStatus.SYNCED
         try:
             await self._verify()
@@ -203,7 +204,7 @@ def _not_the_cause(choice: Choice) -> str:
 
 
 def _left(release: Release, target: Release) -> Release:
-    words = f"rolled back to release {target.number}"
+    words = f"left for release {target.number}"
     return msgspec.structs.replace(release, bad=True, message="; ".join(each for each in (release.message, words) if each)[:500])
 
 
