@@ -16,6 +16,7 @@ from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.canarying_beside import SecondDeployment
 from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Plan
@@ -350,12 +351,14 @@ class CanaryRun:
             ground.client, authority, application=self._task.application, namespace=ground.namespace, workload=self._spec.workload.name
         )
 
+        router = self._router(ground, authority, self._spec.routing if routing is None else routing)
+        pods = SecondDeployment(ground.plan, sets, authority, routed=router.separates)
         if self._parts.providers is not None and self._checks is None:
             self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
 
         async def promote() -> None:
             if self._spec.source is None:
-                await sets.set_stable_images(self._spec.images)
+                await pods.promote(self._spec.images, work.journal)
             elif work.journal.copies:
                 await sets.mark_stable_config(digest(work.journal.copies))
 
@@ -364,7 +367,8 @@ class CanaryRun:
             client=ground.client,
             authority=authority,
             sets=sets,
-            router=self._router(ground, authority, self._spec.routing if routing is None else routing),
+            pods=pods,
+            router=router,
             store=store,
             stored=stored,
             context=self._context,

@@ -15,13 +15,18 @@ Promote = Callable[[], Awaitable[None]]
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force."""
+    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force.
+
+    They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants.
+    """
 
     namespace: str
     workload: str
     canary: str
     since: str
     share: float
+    kind: str = "Deployment"
+    count: int | None = None
 
 
 class Plan(msgspec.Struct, frozen=True):

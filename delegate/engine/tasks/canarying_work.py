@@ -12,11 +12,12 @@ import msgspec
 import structlog
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import ClusterError, NotFoundError
+from delegate.engine.clusters.errors import ClusterError
 from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before, repeated
 from delegate.engine.tasks.canarying_plans import Evidence, Plan, Promote, RunChecks
+from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.contexts import AttemptContext
@@ -24,14 +25,12 @@ from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotInForceError
 from delegate.engine.traffic.routers import Router
 from delegate.foundation.errors import DelegateError
-from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import Journal, resume_mark
-from delegate.model.rollouts.shares import Share, covering_count, share_by_pods, share_by_router
+from delegate.model.rollouts.shares import Share
 from delegate.model.rollouts.smoke import SmokeTest
 from delegate.model.rollouts.specs import OnFailure, Step
 from delegate.model.rollouts.states import ENDED, Move, Phase, may
-from delegate.model.rollouts.versions import digest
-from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
+from delegate.model.rollouts.workloads import is_rolled_out, wanted_replicas
 
 log = structlog.get_logger(__name__)
 _TICK_SECONDS = 1.0
@@ -48,6 +47,7 @@ class CanaryWork:
         client: ApiClient,
         authority: Authority,
         sets: Sets,
+        pods: NewPods,
         router: Router,
         store: JournalStore,
         stored: StoredJournal,
@@ -62,6 +62,7 @@ class CanaryWork:
         self._clock = client.clock
         self._authority = authority
         self._sets = sets
+        self._pods = pods
         self._router = router
         self._store = store
         self._stored = stored
@@ -179,47 +180,28 @@ class CanaryWork:
             await self._verify(step.verify or ())
 
     async def _set_weight(self, weight: float) -> None:
-        share = self.share_of(wanted_replicas(await self._sets.stable()), weight)
+        share = self._pods.share_of(await self._sets.stable(), weight)
         if self._router.separates and weight < self.journal.weight:
             await self._route(weight)
         await self._size(share)
         await self._await_canary(share.count)
         if self._router.separates:
             await self._route(weight)
-        self._restarts = await self._sets.restarts()
+        self._restarts = await self._pods.restarts()
         changed = msgspec.structs.replace(self.journal, weight=weight, count=share.count)
         await self._record(changed.stepped(self._now(), f"setWeight {weight:g}: {share}"))
 
-    def share_of(self, stable: int, weight: float) -> Share:
-        """Raises UnreachableShareError."""
-        if self._router.separates:
-            return share_by_router(stable, weight)
-        return share_by_pods(stable, weight, self._spec.max_effective_share)
-
     async def _size(self, share: Share) -> None:
         """Has as many new pods wanted as the share takes; the journal says so first."""
-        if self.journal.count != share.count:
-            await self._record(msgspec.structs.replace(self.journal, count=share.count))
         stable = await self._sets.stable()
-        await self._sets.ensure(lambda: self._new_set(stable, share.count))
-
-    def _new_set(self, stable: JsonObject, count: int) -> JsonObject:
-        return canary_deployment(
-            stable,
-            self._plan.template,
-            self._plan.tracks,
-            application=self._plan.application,
-            count=count,
-            min_ready_seconds=self._spec.min_ready_seconds,
-            fence=self._authority.fence,
-        )
+        sized = msgspec.structs.replace(self.journal, count=share.count, replicas=wanted_replicas(stable))
+        if self.journal != sized:
+            await self._record(sized)
+        await self._pods.size(stable, share.count)
 
     async def _await_canary(self, count: int) -> None:
-        def done(body: JsonObject) -> bool:
-            return wanted_replicas(body) == count and available(body) >= count
-
         async with self._context.parked():
-            await self._sets.await_available(self._sets.canary, done, self._wait)
+            await self._pods.await_ready(count, self._wait)
 
     @property
     def _wait(self) -> Wait:
@@ -262,7 +244,15 @@ class CanaryWork:
         """While the sets are minded; the verdict in words."""
         if self._run_checks is None:
             raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
-        evidence = Evidence(self._sets.namespace, self._sets.workload, self._sets.canary_name, self._now(), self.journal.weight)
+        evidence = Evidence(
+            namespace=self._sets.namespace,
+            workload=self._sets.workload,
+            canary=self._pods.name,
+            since=self._now(),
+            share=self.journal.weight,
+            kind=self._pods.kind,
+            count=self.journal.count,
+        )
         async with self._context.parked():
             checks = asyncio.ensure_future(self._run_checks(names, evidence))
             minding = asyncio.ensure_future(self._mind_until(checks.done))
@@ -301,22 +291,14 @@ class CanaryWork:
     async def _mind(self) -> None:
         """One look at both sets: the new one keeps its share of an old one whose size is somebody else's, and keeps running."""
         self._authority.check()
-        stable, canary = await self._sets.stable(), await self._sets.canary()
-        if digest(stable["spec"]["template"]) != digest(self.journal.template):
-            raise CanaryFailedError("the stable version was changed by somebody else meanwhile")
+        stable = await self._sets.stable()
+        await self._pods.check(stable, self.journal)
         if not self.journal.count:
             return
-        if canary is None or canary["metadata"].get("deletionTimestamp"):
-            raise CanaryFailedError("somebody deleted the new version's Deployment")
-        if wanted_replicas(canary) != self.journal.count:
-            raise ForeignSetError(
-                f"somebody set the new version to {wanted_replicas(canary)} pods where {self.journal.count} were wanted",
-                hint="resume the task to have its share again, or cancel it",
-            )
-        share = self.share_of(wanted_replicas(stable), self.journal.weight)
-        if self.journal.weight and share.count != self.journal.count:
+        share = self._pods.share_of(stable, self.journal.weight)
+        if self.journal.weight and (share.count, wanted_replicas(stable)) != (self.journal.count, self.journal.replicas):
             await self._size(share)
-        restarts = await self._sets.restarts()
+        restarts = await self._pods.restarts()
         if self._restarts is not None and restarts > self._restarts:
             raise CanaryFailedError(f"containers of the new version were restarted {restarts - self._restarts} times")
         self._restarts = restarts
@@ -331,9 +313,7 @@ class CanaryWork:
     async def _cover(self) -> None:
         """While the old set is rolled over, the new one beside it makes up for what the old one's own rule lets go."""
         stable = await self._sets.stable()
-        strategy = stable["spec"].get("strategy") or {}
-        most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
-        cover = covering_count(wanted_replicas(stable), most, recreate=strategy.get("type") == "Recreate")
+        cover = self._pods.covering(stable)
         if cover > self.journal.count:
             await self._size(Share(self.journal.weight, self.journal.weight, cover, wanted_replicas(stable)))
             await self._await_canary(cover)
@@ -350,18 +330,11 @@ class CanaryWork:
 
     async def _restore_stable(self) -> None:
         """The stable version as it was, and able to bear all of the load, before any load goes back to it."""
-        if not self.journal.promotes:
-            return
-        for kind, name, copy in self.journal.kept:
-            await self._sets.restore_config(kind, name, copy)
-        try:
-            await self._sets.set_stable_template(self.journal.template)
-            async with self._context.parked():
-                await self._sets.await_available(self._sets.stable, is_rolled_out, self._wait)
-        except NotFoundError:
-            return  # somebody deleted it: there is nothing to go back to
-        if digest((await self._sets.stable())["spec"]["template"]) != digest(self.journal.template):
-            raise ForeignSetError("somebody changes the stable version while it is being restored")
+        if self.journal.promotes:
+            for kind, name, copy in self.journal.kept:
+                await self._sets.restore_config(kind, name, copy)
+        async with self._context.parked():
+            await self._pods.restore(self.journal, self._wait)
 
     async def _take_away(self) -> None:
         """The load off the set beside, its drain, its end, and that of all that was made for it; read back."""
@@ -369,10 +342,8 @@ class CanaryWork:
         await self._read_back(0.0)
         if self._router.separates:
             await self._drain()
-        if await self._sets.scale_canary(0) is not None:
-            async with self._context.parked():
-                await self._sets.await_gone(self._spec.progress_seconds)
-            await self._sets.delete_canary()
+        async with self._context.parked():
+            await self._pods.remove(self._spec.progress_seconds)
         await self._router.clear()
         await self._clear_smoke_job()
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):

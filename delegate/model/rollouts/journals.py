@@ -29,7 +29,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`step` is the one in work. `since`: when what is waited for began (a pause, a drain), empty before. `count` new pods are wanted.
+    """`step` is the one in work. `since`: when what is waited for began (a pause, a drain), empty before. `count` new pods are wanted, for
+    `replicas` of the stable set.
 
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had, `promotes` says
     whether promotion may have changed it; `routes` is what the router's objects were before the first weight. `copies` are config objects
@@ -48,6 +49,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     step: int = 0
     since: str = ""
     count: int = 0
+    replicas: int = 0
     weight: float = 0.0
     canary: str = ""
     promotes: bool = False

@@ -1,0 +1,91 @@
+"""New pods in a second Deployment beside the stable one."""
+
+from delegate.engine.clusters.errors import NotFoundError
+from delegate.engine.tasks.canarying_plans import Plan
+from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
+from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.shares import Share, covering_count, share_by_pods, share_by_router
+from delegate.model.rollouts.versions import digest
+from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
+
+
+class SecondDeployment:
+    """Implements NewPods. `routed`: a router makes the share, and the pods only bear it."""
+
+    kind = "Deployment"
+
+    def __init__(self, plan: Plan, sets: Sets, authority: Authority, *, routed: bool) -> None:
+        self._plan = plan
+        self._sets = sets
+        self._authority = authority
+        self._routed = routed
+        self.name = sets.canary_name
+
+    def share_of(self, stable: JsonObject, weight: float) -> Share:
+        if self._routed:
+            return share_by_router(wanted_replicas(stable), weight)
+        return share_by_pods(wanted_replicas(stable), weight, self._plan.spec.max_effective_share)
+
+    async def size(self, stable: JsonObject, count: int) -> None:
+        await self._sets.ensure(lambda: self._body(stable, count))
+
+    def _body(self, stable: JsonObject, count: int) -> JsonObject:
+        return canary_deployment(
+            stable,
+            self._plan.template,
+            self._plan.tracks,
+            application=self._plan.application,
+            count=count,
+            min_ready_seconds=self._plan.spec.min_ready_seconds,
+            fence=self._authority.fence,
+        )
+
+    async def await_ready(self, count: int, wait: Wait) -> None:
+        def done(body: JsonObject) -> bool:
+            return wanted_replicas(body) == count and available(body) >= count
+
+        await self._sets.await_available(self._sets.canary, done, wait)
+
+    async def restarts(self) -> int:
+        return await self._sets.restarts()
+
+    async def check(self, stable: JsonObject, journal: Journal) -> None:
+        canary = await self._sets.canary()
+        if digest(stable["spec"]["template"]) != digest(journal.template):
+            raise CanaryFailedError("the stable version was changed by somebody else meanwhile")
+        if not journal.count:
+            return
+        if canary is None or canary["metadata"].get("deletionTimestamp"):
+            raise CanaryFailedError("somebody deleted the new version's Deployment")
+        if wanted_replicas(canary) != journal.count:
+            raise ForeignSetError(
+                f"somebody set the new version to {wanted_replicas(canary)} pods where {journal.count} were wanted",
+                hint="resume the task to have its share again, or cancel it",
+            )
+
+    def covering(self, stable: JsonObject) -> int:
+        strategy = stable["spec"].get("strategy") or {}
+        most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
+        return covering_count(wanted_replicas(stable), most, recreate=strategy.get("type") == "Recreate")
+
+    async def promote(self, images: dict[str, str], journal: Journal) -> None:
+        del journal
+        await self._sets.set_stable_images(images)
+
+    async def restore(self, journal: Journal, wait: Wait) -> None:
+        if not journal.promotes:
+            return
+        try:
+            await self._sets.set_stable_template(journal.template)
+            await self._sets.await_available(self._sets.stable, is_rolled_out, wait)
+        except NotFoundError:
+            return  # somebody deleted it: there is nothing to go back to
+        if digest((await self._sets.stable())["spec"]["template"]) != digest(journal.template):
+            raise ForeignSetError("somebody changes the stable version while it is being restored")
+
+    async def remove(self, seconds: float) -> None:
+        if await self._sets.scale_canary(0) is not None:
+            await self._sets.await_gone(seconds)
+            await self._sets.delete_canary()
