@@ -225,3 +225,21 @@ async def test_what_was_read_last_holds_while_the_api_is_away(flaky: FlakyApi) -
     assert list(await secrets.read()) == ["prod"]
     await clock.sleep(11)
     assert list(await secrets.read()) == ["prod"]
+
+
+@pytest.mark.parametrize("data", [{"server": "%%%"}, {"server": "/w=="}, ["server"], "server"])
+async def test_a_broken_secret_is_in_the_way_of_no_other_of_its_file(
+    data: object, flaky: FlakyApi, directory: Path, registry: ClusterRegistry
+) -> None:
+    """Whatever its data are; it is named in the log."""
+    flaky.add(reply(200, KUBE_SYSTEM), path=NAMESPACE, times=9)
+    path = secret(directory, "prod", flaky.url)
+    whole = yaml.safe_load(path.read_text())
+    broken = whole | {"metadata": whole["metadata"] | {"name": "cluster-broken"}, "data": data}
+    path.write_text(yaml.safe_dump_all([{"kind": "List", "items": 5}, {"kind": "List", "items": [broken, whole]}]))
+
+    with capture_logs() as logs:
+        assert (await registry.open(Destination(name="prod"))).uid == "uid-of-flaky"
+
+    named = {(entry["file"], entry["secret"]) for entry in logs if entry["event"] == "cluster.secret_unreadable"}
+    assert named == {(str(path), "cluster-broken")}

@@ -203,11 +203,10 @@ def _in_list(listed: Sequence[JsonObject], directory: Path) -> dict[str, SecretC
     for secret in listed[:_MOST_FILES]:
         metadata = secret.get("metadata") or {}
         origin = Origin(f"Secret {metadata.get('namespace')}/{metadata.get('name')}", directory)
-        try:
-            for cluster in _clusters_in({**secret, "kind": "Secret"}, origin):
+        for labelled in _secrets_in({**secret, "kind": "Secret"}):
+            cluster = _cluster_of(labelled, origin)
+            if cluster is not None:
                 found.setdefault(cluster.name, cluster)
-        except ValueError as error:
-            log.warning("cluster.secrets_unreadable", secret=origin.words, error=type(error).__name__)
     return found
 
 
@@ -234,39 +233,53 @@ def _read(directory: Path) -> dict[str, SecretCluster]:
     for path in files:
         try:
             for document in yaml.load_all(read_bounded(path), Loader=_LOADER):
-                for cluster in _clusters_in(document, Origin.of_file(path)):
-                    found.setdefault(cluster.name, cluster)
+                for secret in _secrets_in(document):
+                    cluster = _cluster_of(secret, Origin.of_file(path))
+                    if cluster is not None:
+                        found.setdefault(cluster.name, cluster)
         except (OSError, yaml.YAMLError, ValueError, CredentialError) as error:
             log.warning("cluster.secrets_unreadable", file=str(path), error=type(error).__name__)
     return found
 
 
-def _clusters_in(document: object, origin: Origin) -> Iterator[SecretCluster]:
+def _secrets_in(document: object) -> Iterator[JsonObject]:
     if not isinstance(document, dict):
         return
     if str(document.get("kind", "")).endswith("List"):
-        for item in document.get("items") or ():
-            yield from _clusters_in(item, origin)
+        items = document.get("items")
+        for item in items if isinstance(items, list) else ():
+            yield from _secrets_in(item)
         return
     metadata = document.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    if document.get("kind") != "Secret" or not isinstance(labels, dict) or labels.get(_LABEL) != "cluster":
-        return
-    data = _data_of(document)
+    if document.get("kind") == "Secret" and isinstance(labels, dict) and labels.get(_LABEL) == "cluster":
+        yield document
+
+
+def _cluster_of(secret: JsonObject, origin: Origin) -> SecretCluster | None:
+    """None for a Secret that can't be read, which is named in the log."""
+    shown = str(secret["metadata"].get("name", ""))
+    try:
+        data = _data_of(secret)
+    except (TypeError, ValueError) as error:
+        log.warning("cluster.secret_unreadable", file=origin.words, secret=shown, error=type(error).__name__)
+        return None
     server = data.get("server", "").strip()
     name = data.get("name", "").strip() or server
     if not server.startswith(("https://", "http://")):
-        log.warning("cluster.secret_without_server", file=origin.words, secret=str((metadata or {}).get("name", "")))
-        return
+        log.warning("cluster.secret_without_server", file=origin.words, secret=shown)
+        return None
     ignored = [field for field in _IGNORED if data.get(field)]
     if ignored:
         log.warning("cluster.secret_fields_ignored", file=origin.words, cluster=name, fields=ignored)
-    yield SecretCluster(name, server, data.get("config", ""), origin)
+    return SecretCluster(name, server, data.get("config", ""), origin)
 
 
 def _data_of(document: JsonObject) -> dict[str, str]:
-    """Raises ValueError for what is no base64 of a text."""
+    """Raises ValueError for what is no base64 of a text, TypeError for data that are no mapping."""
     encoded, plain = document.get("data") or {}, document.get("stringData") or {}
+    if not isinstance(encoded, dict) or not isinstance(plain, dict):
+        raise TypeError("data and stringData are mappings")
     data = {str(field): base64.b64decode(str(value), validate=True).decode() for field, value in encoded.items()}
     return data | {str(field): str(value) for field, value in plain.items()}
 
