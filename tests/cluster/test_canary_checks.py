@@ -1,5 +1,6 @@
 """The verify steps of a canary: good evidence promotes, anything else takes back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,9 +9,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
+from delegate.model.rollouts.errors import CanarySpecError
+from delegate.model.rollouts.specs import read_canary
+from delegate.model.verification.readings import Verdict
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, replicas_of, stable_stands, verifying
 from tests.cluster.conftest import Server
+from tests.cluster.servers import eventually
 
 
 @pytest.fixture
@@ -48,3 +54,100 @@ async def test_the_evidence_decides(canarist: Canarist, cluster: Cluster, metric
     assert await image_of(cluster.client, canarist.namespace) == (NEW if good else OLD)
     assert await replicas_of(cluster.client, canarist.namespace) == -1
     assert result.verification
+
+
+class Shop:
+    """Answers an error ratio, in percent; `ratio` may change, and is None where nobody has asked anything of the new version yet."""
+
+    def __init__(self) -> None:
+        self.ratio: float | None = 0.1
+        self.asked = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        return web.json_response({"errors": self.ratio})
+
+
+@pytest.fixture
+async def shop() -> AsyncIterator[tuple[Shop, JsonObject]]:
+    """And the check that asks it."""
+    shop, app = Shop(), web.Application()
+    app.router.add_get("/errors", shop.answer)
+    async with TestServer(app) as running:
+        check = {"name": "errors", "type": "http", "url": str(running.make_url("/errors")), "query": "$.errors", "unit": "%"}
+        yield shop, {**check, "threshold": "<= 1%", "every": "100ms", "timeout": "1s"}
+
+
+async def test_what_is_watched_beside_the_steps_convicts_in_the_middle_of_a_pause(
+    canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]
+) -> None:
+    """The pause would last for a minute; the result holds what was seen."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(str(data.get("words", "")))
+    running = asyncio.create_task(
+        canarist.run({"setWeight": 33}, {"pause": {"duration": "60s"}}, verification=[check], background=["errors"])
+    )
+    await eventually(lambda: metrics.asked > 2 and "pauses for 60 s" in told, within=20)
+    assert not running.done()
+
+    metrics.ratio = 9.0
+    async with asyncio.timeout(20):
+        result = await running
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "1 of at most 0 fails" in result.message
+    assert await image_of(cluster.client, canarist.namespace) == OLD
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+    assert [each.verdict for each in result.verification.checks] == [Verdict.FAIL]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("ratio", "outcome"), [(0.1, Outcome.SUCCEEDED), (None, Outcome.ABORTED)])
+async def test_nothing_is_promoted_without_an_answer_to_what_is_watched(
+    canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject], ratio: float | None, outcome: Outcome
+) -> None:
+    """However short the steps are: it is waited for, and none that comes is no good news."""
+    metrics, check = shop
+    metrics.ratio = ratio
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+
+    result = await canarist.run({"setWeight": 33}, verification=[check], background=["errors"])
+
+    assert result.outcome is outcome, result
+    assert metrics.asked >= 1
+    assert await image_of(cluster.client, canarist.namespace) == (NEW if ratio is not None else OLD)
+    if ratio is not None:
+        assert any("promotes; in the background 1 of 1 checks passed" in words for words in result.notices)
+    else:
+        assert result.error is not None
+        assert result.error.message.startswith("errors: ")
+
+
+async def test_who_goes_on_after_a_crash_watches_anew(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:
+    """What the dead attempt saw is in no journal."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    steps: tuple[JsonObject, ...] = ({"setWeight": 33}, {"pause": {}})
+    first = asyncio.create_task(canarist.run(*steps, verification=[check], background=["errors"]))
+    await eventually(lambda: metrics.asked > 2, within=20)
+    first.cancel()
+    await asyncio.wait([first])
+    before, metrics.ratio = metrics.asked, 9.0
+
+    result = await canarist.run(*steps, verification=[check], background=["errors"])
+
+    assert metrics.asked > before
+    assert result.outcome is Outcome.ABORTED, result
+
+
+def test_a_name_of_nothing_and_a_canary_without_load_are_refused() -> None:
+    """Nothing would be watched."""
+    check = {"name": "errors", "type": "http", "url": "http://shop/errors", "query": "$.e", "unit": "%", "threshold": "<= 1%"}
+    spec: JsonObject = {"workload": {"name": "web"}, "images": {"main": NEW}, "verification": [check]}
+    for more, words in (
+        ({"background": ["other"], "steps": [{"setWeight": 10}]}, "spec.background: it names the check 'other'"),
+        ({"background": ["errors"], "steps": [{"pause": {}}]}, "spec.background: the new version gets no load in any step"),
+    ):
+        with pytest.raises(CanarySpecError, match=words):
+            read_canary(spec | more)

@@ -16,6 +16,7 @@ from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_beside import SecondDeployment
 from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
 from delegate.engine.tasks.canarying_patience import repeated
@@ -45,6 +46,7 @@ from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
 from delegate.model.rollouts.workloads import check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
+from delegate.model.verification.records import joined
 
 _REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
 _DEFAULT_NAMESPACE = "default"
@@ -181,7 +183,7 @@ class CanaryRun:
             message += f"; the journal stands at {journal.phase}, step {journal.step}: the next attempt goes on from there"
         result = self._report.result(outcome or Outcome.SUCCEEDED, errors, message)
         records = self._checks.records if self._checks is not None else []
-        return msgspec.structs.replace(result, verification=records[-1]) if records else result
+        return msgspec.structs.replace(result, verification=joined(records)) if records else result
 
     # Before anything is written.
 
@@ -374,6 +376,7 @@ class CanaryRun:
             context=self._context,
             promote=promote,
             run_checks=self._checks.run if self._checks is not None else None,
+            background=BackgroundChecks(self._checks, self._spec.background, ground.client.clock),
             smoke_job=SmokeJob(
                 ground.client,
                 authority,

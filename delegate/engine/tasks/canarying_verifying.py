@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import msgspec
+
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.tasks.canarying_plans import Evidence
 from delegate.engine.tasks.contexts import AttemptContext
@@ -10,8 +12,9 @@ from delegate.engine.tasks.new_versions import await_new_version
 from delegate.engine.tasks.verifying import error_of
 from delegate.engine.verification.answers import Providers
 from delegate.engine.verification.running import Circumstances, Verification
+from delegate.foundation.quantities import parse_duration
 from delegate.model.rollouts.specs import CanarySpec
-from delegate.model.verification.checks import Check, Workload
+from delegate.model.verification.checks import UNTIL_STOPPED, Check, Workload
 from delegate.model.verification.readings import Reading, Verdict
 from delegate.model.verification.records import VerificationRecord
 from delegate.model.verification.windows import parse_time
@@ -32,6 +35,15 @@ class CanaryChecks:
 
     async def run(self, names: tuple[str, ...], evidence: Evidence) -> str:
         """The verdict in words. Raises NotVerifiedError for every one but pass, DelegateError."""
+        return await self.carry_out(await self.prepare(names, evidence))
+
+    def patience(self, names: tuple[str, ...]) -> float:
+        """Seconds in which each of these checks has had time for an answer."""
+        wanted = [check for check in self._spec.verification if check.name in names]
+        return max((4 * check.every_seconds + parse_duration(check.timeout) for check in wanted), default=0.0)
+
+    async def prepare(self, names: tuple[str, ...], evidence: Evidence, *, until_stopped: bool = False) -> Verification:
+        """`until_stopped`: they have no end of their own."""
         workload = Workload(kind="Deployment", name=evidence.canary)
         version = await await_new_version(self._client, workload, evidence.namespace, self._context.deadline)
         variables = {
@@ -47,7 +59,13 @@ class CanaryChecks:
             since=max(parse_time(evidence.since), version.ready_since), deadline=max(0.0, left), variables=variables
         )
         checks = [check for check in self._spec.verification if check.name in names]
-        record = await Verification(checks, self._providers, circumstances, on_reading=self._tell).run()
+        if until_stopped:
+            checks = [msgspec.structs.replace(check, duration=UNTIL_STOPPED) for check in checks]
+        return Verification(checks, self._providers, circumstances, on_reading=self._tell)
+
+    async def carry_out(self, verification: Verification) -> str:
+        """As `run`."""
+        record = await verification.run()
         self.records.append(record)
         if record.verdict is not Verdict.PASS:
             raise error_of(record)

@@ -15,6 +15,7 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ClusterError
 from delegate.engine.records.errors import JournalChangedError, LateWriterError, LeaseLostError
 from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before, repeated
 from delegate.engine.tasks.canarying_plans import Evidence, Plan, Promote, RunChecks
 from delegate.engine.tasks.canarying_pods import NewPods
@@ -55,6 +56,7 @@ class CanaryWork:
         promote: Promote,
         run_checks: RunChecks | None = None,
         smoke_job: SmokeJob,
+        background: BackgroundChecks,
     ) -> None:
         assert stored.journal is not None
         self._plan = plan
@@ -70,6 +72,7 @@ class CanaryWork:
         self._promote = promote
         self._run_checks = run_checks
         self._smoke_job = smoke_job
+        self._background = background
         self._restarts: int | None = None
         self.journal: Journal = stored.journal
 
@@ -80,6 +83,12 @@ class CanaryWork:
 
         Raises what ends our authority, and what keeps an abort or a clearing from coming through.
         """
+        try:
+            await self._drive(before_promotion=before_promotion)
+        finally:
+            await self._background.stop()
+
+    async def _drive(self, *, before_promotion: bool) -> None:
         repeats = 0
         while self.journal.phase not in ENDED:
             before = self.journal
@@ -108,6 +117,7 @@ class CanaryWork:
             await self._record(msgspec.structs.replace(self.journal.moved(Move.ABORT, self._now(), f"taken back: {reason}"), reason=reason))
 
     async def _fail(self, error: DelegateError) -> None:
+        await self._background.stop()
         foreign = isinstance(error, (ForeignSetError, ForeignRouteError))
         if (foreign or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
             self._context.resume.take()
@@ -121,9 +131,12 @@ class CanaryWork:
             case Phase.STARTING:
                 await self._start()
             case Phase.STEPPING if self.journal.step >= len(self._spec.steps):
-                promotes = msgspec.structs.replace(self.journal.moved(Move.PROMOTE, self._now(), "promotes"), promotes=True)
+                words = await self._conclude_background()
+                promotes = msgspec.structs.replace(self.journal.moved(Move.PROMOTE, self._now(), f"promotes{words}"), promotes=True)
                 await self._record(promotes)
             case Phase.STEPPING:
+                if self.journal.weight:
+                    self._background.begin(self._evidence())
                 await self._step(self._spec.steps[self.journal.step])
             case Phase.HELD:
                 await self._hold()
@@ -244,15 +257,7 @@ class CanaryWork:
         """While the sets are minded; the verdict in words."""
         if self._run_checks is None:
             raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
-        evidence = Evidence(
-            namespace=self._sets.namespace,
-            workload=self._sets.workload,
-            canary=self._pods.name,
-            since=self._now(),
-            share=self.journal.weight,
-            kind=self._pods.kind,
-            count=self.journal.count,
-        )
+        evidence = self._evidence()
         async with self._context.parked():
             checks = asyncio.ensure_future(self._run_checks(names, evidence))
             minding = asyncio.ensure_future(self._mind_until(checks.done))
@@ -265,6 +270,26 @@ class CanaryWork:
                 for each in (checks, minding):
                     each.cancel()
                 await asyncio.gather(checks, minding, return_exceptions=True)
+
+    def _evidence(self) -> Evidence:
+        return Evidence(
+            namespace=self._sets.namespace,
+            workload=self._sets.workload,
+            canary=self._pods.name,
+            since=self._now(),
+            share=self.journal.weight,
+            kind=self._pods.kind,
+            count=self.journal.count,
+        )
+
+    async def _conclude_background(self) -> str:
+        """What the checks beside the steps have come to, in words; they need an answer each before anything is promoted."""
+        async with self._context.parked():
+            if self.journal.weight:
+                self._background.begin(self._evidence())
+            await self._mind_until(self._background.has_evidence)
+            words = await self._background.conclude()
+        return f"; in the background {words}" if words else ""
 
     async def _mind_until(self, is_over: Callable[[], bool], *, until_resumed: bool = False) -> bool:
         """Minds the sets until it is over, or somebody resumes the task where that ends it: whether that is why it ended."""
@@ -291,6 +316,7 @@ class CanaryWork:
     async def _mind(self) -> None:
         """One look at both sets: the new one keeps its share of an old one whose size is somebody else's, and keeps running."""
         self._authority.check()
+        self._background.check()
         stable = await self._sets.stable()
         await self._pods.check(stable, self.journal)
         if not self.journal.count:

@@ -64,7 +64,8 @@ class CanarySpec(Strict, frozen=True):
 
     `maxEffectiveShare`: the largest share, in percent, that is agreed to where pods alone can't reach the wanted one. `progressDeadline`:
     how long a set may take to become ready. `minReady`: how long a pod has to be ready before it counts. `drain`: how long a set is kept
-    that gets no more load. `routing` is read by whoever shifts the load.
+    that gets no more load. `routing` is read by whoever shifts the load. `background`: checks that run beside all steps from the first
+    weight on.
     """
 
     workload: WorkloadReference
@@ -79,6 +80,7 @@ class CanarySpec(Strict, frozen=True):
     min_ready: str = "10s"
     max_effective_share: float | None = None
     smoke_test: SmokeTest | None = None
+    background: tuple[str, ...] = ()
 
     @property
     def drain_seconds(self) -> float:
@@ -95,7 +97,7 @@ class CanarySpec(Strict, frozen=True):
     @property
     def verifies(self) -> bool:
         """Whether any evidence is asked for."""
-        return any(step.verify for step in self.steps) or bool(self.smoke_test and self.smoke_test.verify)
+        return any(step.verify for step in self.steps) or bool(self.background or (self.smoke_test and self.smoke_test.verify))
 
     @property
     def checks_named(self) -> tuple[str, ...]:
@@ -127,12 +129,22 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         except ValueError as error:
             yield field, str(error), "write a number and a unit, such as 30s"
     yield from _faults_of_steps(spec)
+    yield from _faults_of_background(spec)
     if spec.smoke_test is not None:
         routed = spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}
         for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=routed):
             yield f"smokeTest.{field}", words, hint
     if spec.verification:
         yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES)
+
+
+def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    for name in spec.background:
+        if name not in spec.checks_named:
+            words = f"it names the check {name!r}, which spec.verification does not hold"
+            yield "background", words, f"it holds: {', '.join(spec.checks_named) or 'none'}"
+    if spec.background and not any(step.set_weight for step in spec.steps):
+        yield "background", "the new version gets no load in any step, so there is nothing to watch", "add a step with a setWeight"
 
 
 def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:

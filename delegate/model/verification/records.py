@@ -7,7 +7,7 @@ import msgspec
 
 from delegate.model.verification.checks import Check
 from delegate.model.verification.outcomes import Tally
-from delegate.model.verification.readings import Reading, Verdict
+from delegate.model.verification.readings import Reading, Verdict, worst_verdict
 
 MOST_READINGS = 120
 ALL_READINGS = 600
@@ -88,6 +88,23 @@ def reason_of(records: Sequence[CheckRecord], verdict: Verdict) -> str:
         return "; ".join(f"{record.check.name}: {record.reason}" for record in worst[:5])
     passed = sum(1 for record in records if record.verdict is Verdict.PASS)
     return f"{passed} of {len(records)} checks passed" if records else "no check"
+
+
+def joined(records: Sequence[VerificationRecord]) -> VerificationRecord:
+    """Several verifications of one release, in their order, as one: of each check what it came to last. There is at least one."""
+    latest = {record.check.name: record for each in records for record in each.checks}
+    checks = tuple(latest.values())
+    verdict = worst_verdict([record.verdict for record in checks])
+    return msgspec.structs.replace(
+        records[-1],
+        verdict=verdict,
+        reason=reason_of(checks, verdict),
+        score=min(each.score for each in records),
+        began=min(each.began for each in records),
+        ended=max(each.ended for each in records),
+        since=min(each.since for each in records),
+        checks=checks,
+    )
 
 
 def readings_kept(checks: int) -> int:

@@ -1,0 +1,68 @@
+"""Checks that run beside a canary's steps, from its first weight until its promotion: the moment they convict, the canary goes back.
+
+What they saw is kept by no journal: whoever goes on after a crash begins them anew, and they need evidence of their own again.
+"""
+
+import asyncio
+
+from delegate.engine.tasks.canarying_plans import Evidence
+from delegate.engine.tasks.canarying_verifying import CanaryChecks
+from delegate.engine.tasks.errors import CanaryFailedError
+from delegate.engine.verification.running import Verification
+from delegate.foundation.clocks import Clock
+
+_CONCLUDE_SECONDS = 30.0
+
+
+class BackgroundChecks:
+    """Those that the canary's spec names as `background`; with none all of this does nothing."""
+
+    def __init__(self, checks: CanaryChecks | None, names: tuple[str, ...], clock: Clock) -> None:
+        self._checks = checks
+        self._names = names
+        self._clock = clock
+        self._patience = checks.patience(names) if checks is not None else 0.0
+        self._asked_since = 0.0
+        self._verification: Verification | None = None
+        self._task: asyncio.Task[str] | None = None
+
+    def begin(self, evidence: Evidence) -> None:
+        """Runs them from now on, unless they run already."""
+        if not self._names or self._task is not None:
+            return
+        if self._checks is None:
+            raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave `background` out")
+        self._asked_since = self._clock.monotonic()
+        self._task = asyncio.create_task(self._run(self._checks, evidence))
+
+    def check(self) -> None:
+        """Raises NotVerifiedError where they have come to something else than good, DelegateError where they can't be run."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    def has_evidence(self) -> bool:
+        """Whether each of them has been answered, or has had the time for it."""
+        if not self._names or self._clock.monotonic() - self._asked_since > self._patience:
+            return True
+        return self._verification is not None and all(each.tally.informative for each in self._verification.record().checks)
+
+    async def conclude(self) -> str:
+        """Ends them, and says what they came to. Raises as `check`: also where there is no evidence, for that is no good news."""
+        if not self._names:
+            return ""
+        if self._task is None or self._verification is None:
+            raise CanaryFailedError("the background checks have not been answered once", hint="give the steps more time")
+        self._verification.finish()
+        async with asyncio.timeout(_CONCLUDE_SECONDS):
+            return await self._task
+
+    async def stop(self) -> None:
+        """They are of no more interest; begun again, they begin anew."""
+        task, self._task, self._verification = self._task, None, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, checks: CanaryChecks, evidence: Evidence) -> str:
+        self._verification = await checks.prepare(self._names, evidence, until_stopped=True)
+        return await checks.carry_out(self._verification)
