@@ -9,7 +9,7 @@ import pytest
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
 from delegate.engine.tasks.new_versions import await_new_version
-from delegate.model.resource_types import DEPLOYMENTS, PODS
+from delegate.model.resource_types import DEPLOYMENTS, PODS, STATEFUL_SETS
 from delegate.model.verification.checks import Workload
 from tests.cluster.syncing import deployment
 
@@ -37,6 +37,22 @@ async def test_the_new_pods_and_since_when_they_are_ready(cluster: Cluster, name
     ours = [name for name in names if re.fullmatch(second.pods, name)]
     assert len(ours) == 2
     assert all(second.revision in name for name in ours)
+
+
+async def test_a_part_of_a_stateful_set(cluster: Cluster, namespace: str) -> None:
+    """Behind a partition only the highest ordinals are new: their pods alone are told."""
+    body = deployment(image="nginx:1.0", replicas=2, namespace=namespace)
+    body["kind"] = "StatefulSet"
+    body["spec"] |= {"serviceName": "web", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
+    await cluster.client.apply(STATEFUL_SETS, body)
+    web = Workload("StatefulSet", "web")
+    await await_new_version(cluster.client, web, namespace, deadline(40))
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2.0"
+    await cluster.client.apply(STATEFUL_SETS, body)
+
+    found = await await_new_version(cluster.client, web, namespace, deadline(40), count=1)
+
+    assert found.pods == "(web-1)"
 
 
 async def test_a_version_that_is_never_ready(cluster: Cluster, namespace: str) -> None:

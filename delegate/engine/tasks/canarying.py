@@ -19,8 +19,10 @@ from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_beside import SecondDeployment
 from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
+from delegate.engine.tasks.canarying_partition import Partition
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Plan
+from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
@@ -39,12 +41,13 @@ from delegate.model.resource_types import SERVICES
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.shares import share_by_pods, share_by_router
+from delegate.model.rollouts.partitions import check_partition
+from delegate.model.rollouts.shares import reached_share
 from delegate.model.rollouts.smoke import smoke_job_name
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
-from delegate.model.rollouts.workloads import check_overlap, tracks_of, wanted_replicas
+from delegate.model.rollouts.workloads import OWN_TRACKS, check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
 from delegate.model.verification.records import joined
 
@@ -196,11 +199,12 @@ class CanaryRun:
         cluster = await self._parts.clusters.open(self._task.destination)
         self._report.cluster = cluster.uid
         namespace = self._task.destination.namespace or _DEFAULT_NAMESPACE
-        self._context.check_namespace(namespace, f"apps/Deployment {namespace}/{name}")
+        self._context.check_namespace(namespace, f"apps/{spec.workload.kind} {namespace}/{name}")
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
-        stable = await find_stable(client, namespace, name)
-        services = (await client.list(SERVICES, namespace)).items
-        tracks = tracks_of(stable, services, separate=separates(spec.routing))
+        stable = await find_stable(client, namespace, spec.workload.kind, name)
+        beside = spec.workload.kind == "Deployment"
+        services = (await client.list(SERVICES, namespace)).items if beside else ()
+        tracks = tracks_of(stable, services, separate=separates(spec.routing)) if beside else OWN_TRACKS
         version = None
         if spec.source is not None:
             version = await look_at_source(self._task, spec, self._context, self._parts, namespace)
@@ -209,11 +213,14 @@ class CanaryRun:
         journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
         ours = journal is not None and journal.is_open and journal.release == self._release
         base = journal.template if ours and journal is not None else stable["spec"]["template"]
+        if anew and not beside and (journal is None or not journal.is_open):
+            check_partition(stable)
         if anew and not ours:
+            self._reach(wanted_replicas(stable))
+        if anew and not ours and beside:
             scalers, notices = await find_autoscalers(client, namespace, name)
             self._report.notice(notices)
             check_overlap(name, tracks, scalers)
-            self._reach(wanted_replicas(stable))
         if spec.drain_seconds < _SHORTEST_DRAIN and separates(spec.routing):
             self._report.notice([f"a drain of {spec.drain} is shorter than routers may take to hear of it: 30 s is what is safe"])
         if tracks.overlaps:
@@ -235,7 +242,7 @@ class CanaryRun:
             if step.set_weight is not None:
                 routed = separates(self._spec.routing)
                 weight, most = step.set_weight, self._spec.max_effective_share
-                share = share_by_router(stable, weight) if routed else share_by_pods(stable, weight, most)
+                share = reached_share(self._spec.workload.kind, stable, weight, most, routed=routed)
                 self._report.notice([f"setWeight {weight:g} comes to {share}"])
 
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
@@ -292,14 +299,16 @@ class CanaryRun:
         """Raises CanaryBusyError where another Application's canary is open: its journal is the workload's lock."""
         if journal is not None and journal.is_open and journal.application != self._task.application:
             raise CanaryBusyError(
-                f"task {journal.task} of {journal.application} works on Deployment {ground.namespace}/{journal.workload}",
+                f"task {journal.task} of {journal.application} works on {self._spec.workload.kind} {ground.namespace}/{journal.workload}",
                 hint=f"wait until it has ended, or cancel it (its journal stands at {journal.phase})",
             )
 
     async def _begin(self, ground: Ground, store: JournalStore, stored: StoredJournal, lease: WriteLease) -> StoredJournal:
         if stored.journal is not None and stored.journal.is_open:
             return await self._adopt(store, stored, stored.journal, lease)
-        stable = await find_stable(ground.client, ground.namespace, self._spec.workload.name)
+        stable = await find_stable(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
+        if self._spec.workload.kind == "StatefulSet":
+            check_partition(stable)
         router = self._router(ground, Authority(lease), self._spec.routing)
         await router.check()
         journal = Journal(
@@ -313,6 +322,7 @@ class CanaryRun:
             routes=await router.snapshot(),
             routing=self._spec.routing if isinstance(self._spec.routing, dict) else {},
             template=stable["spec"]["template"],
+            strategy=stable["spec"].get("updateStrategy") or {},
             copies=tuple((str(body["kind"]), str(body["metadata"]["name"])) for body in ground.plan.copies),
             kept=tuple((str(body["kind"]), name, str(body["metadata"]["name"])) for name, body in ground.plan.kept),
             drain_seconds=self._spec.drain_seconds,
@@ -350,11 +360,18 @@ class CanaryRun:
     ) -> CanaryWork:
         authority = Authority(lease)
         sets = Sets(
-            ground.client, authority, application=self._task.application, namespace=ground.namespace, workload=self._spec.workload.name
+            ground.client,
+            authority,
+            application=self._task.application,
+            namespace=ground.namespace,
+            workload=self._spec.workload.name,
+            kind=self._spec.workload.kind,
         )
 
         router = self._router(ground, authority, self._spec.routing if routing is None else routing)
-        pods = SecondDeployment(ground.plan, sets, authority, routed=router.separates)
+        pods: NewPods = SecondDeployment(ground.plan, sets, authority, routed=router.separates)
+        if sets.kind == Partition.kind:
+            pods = Partition(ground.client, ground.plan, sets, authority)
         if self._parts.providers is not None and self._checks is None:
             self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
 

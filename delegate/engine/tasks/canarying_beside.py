@@ -6,7 +6,7 @@ from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.shares import Share, covering_count, share_by_pods, share_by_router
+from delegate.model.rollouts.shares import Share, covering_count, reached_share
 from delegate.model.rollouts.versions import digest
 from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
 
@@ -24,9 +24,7 @@ class SecondDeployment:
         self.name = sets.canary_name
 
     def share_of(self, stable: JsonObject, weight: float) -> Share:
-        if self._routed:
-            return share_by_router(wanted_replicas(stable), weight)
-        return share_by_pods(wanted_replicas(stable), weight, self._plan.spec.max_effective_share)
+        return reached_share(self.kind, wanted_replicas(stable), weight, self._plan.spec.max_effective_share, routed=self._routed)
 
     async def size(self, stable: JsonObject, count: int) -> None:
         await self._sets.ensure(lambda: self._body(stable, count))

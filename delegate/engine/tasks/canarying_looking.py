@@ -2,7 +2,7 @@
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
-from delegate.model.resource_types import DEPLOYMENTS
+from delegate.model.resource_types import WORKLOADS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.rollouts.errors import CanarySpecError
 
@@ -11,15 +11,15 @@ AUTOSCALER = ResourceType(
 )
 
 
-async def find_stable(client: ApiClient, namespace: str, name: str) -> JsonObject:
+async def find_stable(client: ApiClient, namespace: str, kind: str, name: str) -> JsonObject:
     """Raises CanarySpecError where there is none."""
     try:
-        return await client.get(DEPLOYMENTS, namespace, name)
+        return await client.get(WORKLOADS[kind], namespace, name)
     except NotFoundError as error:
         raise CanarySpecError(
-            f"there is no Deployment {namespace}/{name} that a new version could stand beside",
+            f"there is no {kind} {namespace}/{name} that a new version could be of",
             hint="sync it first, or name another workload",
-            object=f"apps/Deployment {namespace}/{name}",
+            object=f"apps/{kind} {namespace}/{name}",
         ) from error
 
 

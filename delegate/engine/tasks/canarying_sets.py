@@ -18,7 +18,7 @@ from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
-from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, WORKLOADS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, images_of
@@ -43,10 +43,14 @@ class Authority:
 
 
 class Sets:
-    """The stable Deployment and the one beside it."""
+    """The stable set, and the Deployment beside it where there is one."""
 
-    def __init__(self, client: ApiClient, authority: Authority, *, application: str, namespace: str, workload: str) -> None:
+    def __init__(
+        self, client: ApiClient, authority: Authority, *, application: str, namespace: str, workload: str, kind: str = "Deployment"
+    ) -> None:
         self._client = client
+        self.kind = kind
+        self._stable_type = WORKLOADS[kind]
         self._authority = authority
         self._application = application
         self.namespace = namespace
@@ -55,7 +59,7 @@ class Sets:
 
     async def stable(self) -> JsonObject:
         """Raises NotFoundError, ClusterError."""
-        return await self._client.get(DEPLOYMENTS, self.namespace, self.workload)
+        return await self._client.get(self._stable_type, self.namespace, self.workload)
 
     async def canary(self) -> JsonObject | None:
         """Raises ForeignSetError where somebody else's object has the name, LateWriterError where a newer attempt has written it."""
@@ -142,14 +146,19 @@ class Sets:
         return await self._decided(attempt)
 
     async def set_stable_template(self, template: JsonObject) -> JsonObject:
-        """The stable Deployment with exactly this pod template; written only where it has another one."""
+        """The stable set with exactly this pod template; written only where it has another one."""
+        return await self.change_stable(lambda spec: {**spec, "template": template})
+
+    async def change_stable(self, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
+        """The stable set with the spec that `change` makes of the one that stands, in one write; none where that is the same."""
 
         async def attempt() -> JsonObject:
             live = await self.stable()
-            if live["spec"]["template"] == template:
+            spec = change(live["spec"])
+            if spec == live["spec"]:
                 return live
             self._authority.check()
-            return await self._client.replace(DEPLOYMENTS, {**live, "spec": {**live["spec"], "template": template}}, manager=CANARY_MANAGER)
+            return await self._client.replace(self._stable_type, {**live, "spec": spec}, manager=CANARY_MANAGER)
 
         return await self._decided(attempt)
 
@@ -265,17 +274,20 @@ class Sets:
     async def _trouble(self, body: JsonObject) -> Trouble | None:
         matched = (body["spec"].get("selector") or {}).get("matchLabels") or {}
         labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
-        sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items
+        kind = self._stable_type.kind
+        sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items if kind == "Deployment" else ()
         pods = (await self._client.list(PODS, self.namespace, labels=labels)).items
-        return find_trouble({"kind": "Deployment", **body}, sets, pods)
+        return find_trouble({"kind": kind, **body}, sets, pods)
 
     def _unready(self, body: JsonObject | None, trouble: str, wait: "Wait", *, early: bool) -> CanaryUnreadyError:
         name = str((body or {}).get("metadata", {}).get("name", self.workload))
         counts = f"{available(body)} of {wanted_replicas(body)} pods are ready" if body is not None else "it is gone"
-        words = f"Deployment {self.namespace}/{name} does not become ready: {counts}"
+        words = f"{self._stable_type.kind} {self.namespace}/{name} does not become ready: {counts}"
         words += f"; {trouble}" if trouble else ""
         words += "" if early else f" (its {wait.seconds:g} s are over)"
-        return CanaryUnreadyError(words, hint="look at its pods and their events", object=f"apps/Deployment {self.namespace}/{name}")
+        return CanaryUnreadyError(
+            words, hint="look at its pods and their events", object=f"apps/{self._stable_type.kind} {self.namespace}/{name}"
+        )
 
     async def _apply(self, live: JsonObject, wanted: JsonObject, manager: str = FIELD_MANAGER) -> JsonObject:
         metadata = live["metadata"]

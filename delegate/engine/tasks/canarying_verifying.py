@@ -44,8 +44,8 @@ class CanaryChecks:
 
     async def prepare(self, names: tuple[str, ...], evidence: Evidence, *, until_stopped: bool = False) -> Verification:
         """`until_stopped`: they have no end of their own."""
-        workload = Workload(kind="Deployment", name=evidence.canary)
-        version = await await_new_version(self._client, workload, evidence.namespace, self._context.deadline)
+        workload = Workload(kind=evidence.kind, name=evidence.canary)
+        version = await await_new_version(self._client, workload, evidence.namespace, self._context.deadline, evidence.count)
         variables = {
             "APPLICATION": self._application,
             "NAMESPACE": evidence.namespace,

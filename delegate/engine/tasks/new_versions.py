@@ -25,8 +25,9 @@ class NewVersion(msgspec.Struct, frozen=True):
     ready_since: float
 
 
-async def await_new_version(client: ApiClient, workload: Workload, namespace: str, deadline: float) -> NewVersion:
-    """Waits until all pods of the newest revision are ready. `deadline` is of the loop's time.
+async def await_new_version(client: ApiClient, workload: Workload, namespace: str, deadline: float, count: int | None = None) -> NewVersion:
+    """Waits until all pods of the newest revision are ready. `deadline` is of the loop's time; `count`: how many
+    pods that are, where not all that the workload wants.
 
     Raises UnsupportedTaskError, HealthTimeoutError (never ready: whatever its metrics say, they aren't of it), ClusterError.
     """
@@ -36,7 +37,7 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
         )
     loop = asyncio.get_running_loop()
     while True:
-        found = await _find(client, workload, namespace)
+        found = await _find(client, workload, namespace, count)
         if isinstance(found, NewVersion):
             return found
         if loop.time() + _EVERY_SECONDS >= deadline:
@@ -44,7 +45,7 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
         await asyncio.sleep(_EVERY_SECONDS)
 
 
-async def _find(client: ApiClient, workload: Workload, namespace: str) -> NewVersion | str:
+async def _find(client: ApiClient, workload: Workload, namespace: str, count: int | None) -> NewVersion | str:
     """The new version, or why it is not ready yet."""
     body = await client.get(WORKLOADS[workload.kind], namespace, workload.name)
     status, metadata = body.get("status") or {}, body["metadata"]
@@ -54,9 +55,7 @@ async def _find(client: ApiClient, workload: Workload, namespace: str) -> NewVer
     if not revision:
         return "it has no revision yet"
     pods = [each for each in (await client.list(PODS, namespace, labels=f"{label}={revision}")).items if _is_of(each, body)]
-    wanted = (
-        int(status.get("desiredNumberScheduled") or 0) if workload.kind == "DaemonSet" else int((body.get("spec") or {}).get("replicas", 1))
-    )
+    wanted = _wanted(body, workload.kind) if count is None else count
     ready = [since for each in pods if (since := _ready_since(each)) is not None]
     if not wanted:
         return "it wants no pods"
@@ -65,6 +64,12 @@ async def _find(client: ApiClient, workload: Workload, namespace: str) -> NewVer
     names = "|".join(re.escape(str(each["metadata"]["name"])).replace("\\-", "-") for each in pods)
     # We see that they are ready: a cluster whose clock is ahead of ours does not put evidence off.
     return NewVersion(revision, f"({names})", min(max(ready), client.clock.now().timestamp()))
+
+
+def _wanted(body: JsonObject, kind: str) -> int:
+    if kind == "DaemonSet":
+        return int((body.get("status") or {}).get("desiredNumberScheduled") or 0)
+    return int((body.get("spec") or {}).get("replicas", 1))
 
 
 async def _revision(client: ApiClient, body: JsonObject, namespace: str) -> tuple[str, str]:

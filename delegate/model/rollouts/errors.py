@@ -4,6 +4,7 @@ RolloutError
 ├── CanarySpecError          a canary that can't be meant                                           input
 ├── UnreachableShareError    a share that no number of pods comes near                              policy
 ├── OverlapError             selectors by which controllers would see each other's pods             conflict
+├── UpdateRuleError          an update rule of the set that leaves no room for a canary               conflict
 ├── IllegalMoveError         a step that does not follow from where a canary stands                 internal
 └── CorruptJournalError      a journal that can't be read                                           conflict
 """
@@ -27,6 +28,11 @@ class UnreachableShareError(RolloutError):
 
 class OverlapError(RolloutError):
     default_code = "conflict.selector_overlap"
+    category = Category.CONFLICT
+
+
+class UpdateRuleError(RolloutError):
+    default_code = "conflict.update_rule"
     category = Category.CONFLICT
 
 

@@ -32,10 +32,11 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """`step` is the one in work. `since`: when what is waited for began (a pause, a drain), empty before. `count` new pods are wanted, for
     `replicas` of the stable set.
 
-    `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had, `promotes` says
-    whether promotion may have changed it; `routes` is what the router's objects were before the first weight. `copies` are config objects
-    of the canary's own (kind, name), `kept` the copies of what the stable version reads (kind, its name, the copy's name), `smoke_job` is
-    the Job of its smoke test, where it has one. `entries` say how it came about, oldest first.
+    `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had (and `strategy`
+    the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
+    were before the first weight. `copies` are config objects of the canary's own (kind, name), `kept` the copies of what the stable
+    version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `entries` say how it came
+    about, oldest first.
     """
 
     application: str
@@ -56,6 +57,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     routes: JsonObject = {}
     routing: JsonObject = {}
     template: JsonObject = {}
+    strategy: JsonObject = {}
     copies: tuple[tuple[str, str], ...] = ()
     kept: tuple[tuple[str, str, str], ...] = ()
     drain_seconds: float = 30.0

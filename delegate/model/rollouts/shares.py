@@ -80,6 +80,41 @@ def share_by_router(stable: int, wanted: float) -> Share:
     return Share(wanted, wanted, math.ceil(stable * wanted / 100.0 - 1e-9), stable)
 
 
+def share_by_ordinals(replicas: int, wanted: float, most: float | None = None) -> Share:
+    """The share that whole ordinals of one set reach: `count` of its `replicas` pods. `most` as for `share_by_pods`.
+
+    Raises UnreachableShareError. Under a weight of 100 at least one pod stays as it was, unless `most` agrees to all of them.
+    """
+    if replicas <= 0:
+        raise UnreachableShareError("the workload is scaled to zero: there is no pod that could be of a new version")
+    highest = replicas if wanted >= 100 or (most or 0.0) >= 100 else replicas - 1
+    count = min(highest, math.floor(replicas * wanted / 100.0 + 0.5 + 1e-9))
+    if count == 0 and wanted > 0 and most is not None and highest:
+        count = 1
+    share = Share(wanted, effective_share(count, replicas - count), count, replicas - count)
+    if wanted > 0 and (count == 0 or (wanted < 100 and most is not None and share.effective > most + 1e-9)):
+        raise _unreachable_inside(replicas, wanted, most)
+    return share
+
+
+def _unreachable_inside(replicas: int, wanted: float, most: float | None) -> UnreachableShareError:
+    below = math.floor(replicas * wanted / 100.0)
+    nearest = " and ".join(f"{100.0 * count / replicas:.4g}%" for count in (below, below + 1))
+    bound = f" under the bound of {most:g}%" if most is not None else ""
+    return UnreachableShareError(
+        f"a share of {wanted:g}% can't be reached by whole ordinals of {replicas} {'pod' if replicas == 1 else 'pods'}{bound}: "
+        f"the nearest are {nearest}",
+        hint=f"set maxEffectiveShare to at least {100.0 * max(1, below) / replicas:.4g}, or choose another weight",
+    )
+
+
+def reached_share(kind: str, replicas: int, wanted: float, most: float | None, *, routed: bool) -> Share:
+    """By whatever makes the share of a workload of this kind. Raises UnreachableShareError."""
+    if kind == "StatefulSet":
+        return share_by_ordinals(replicas, wanted, most)
+    return share_by_router(replicas, wanted) if routed else share_by_pods(replicas, wanted, most)
+
+
 def covering_count(replicas: int, max_unavailable: str | int | None, *, recreate: bool) -> int:
     """How many ready pods must stand beside a set that is being updated, so that as many serve as before: what its own rule lets go."""
     if recreate:

@@ -14,6 +14,7 @@ from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
 
 MOST_STEPS = 100
+KINDS = ("Deployment", "StatefulSet")
 DEFAULT_DRAIN = "30s"
 VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
 """What stands in the queries of a canary's checks."""
@@ -117,8 +118,8 @@ def read_canary(spec: JsonObject) -> CanarySpec:
 
 
 def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
-    if spec.workload.kind != "Deployment":
-        yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", "it does Deployments"
+    if spec.workload.kind not in KINDS:
+        yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", f"it does {', '.join(KINDS)}"
     if bool(spec.images) == (spec.source is not None):
         yield "images", "one of `images` and `source` says what the new version is", "give the one and leave the other out"
     if len(spec.steps) > MOST_STEPS:
@@ -130,6 +131,8 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
             yield field, str(error), "write a number and a unit, such as 30s"
     yield from _faults_of_steps(spec)
     yield from _faults_of_background(spec)
+    if spec.workload.kind == "StatefulSet":
+        yield from _faults_of_ordinals(spec)
     if spec.smoke_test is not None:
         routed = spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}
         for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=routed):
@@ -145,6 +148,28 @@ def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
             yield "background", words, f"it holds: {', '.join(spec.checks_named) or 'none'}"
     if spec.background and not any(step.set_weight for step in spec.steps):
         yield "background", "the new version gets no load in any step, so there is nothing to watch", "add a step with a setWeight"
+
+
+def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    """What pods of one set with an order can't do."""
+    if spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}:
+        yield (
+            "routing",
+            "a StatefulSet's pods stand behind one Service, so nothing can be routed to the new ones alone",
+            "leave routing out",
+        )
+    if spec.source is not None:
+        yield "source", "a canary of a StatefulSet brings images only: its old pods would read the new configuration", "give `images`"
+    if spec.smoke_test is not None:
+        yield "smokeTest", "a StatefulSet's pod can't be tried beside the set: its identity and its claims are its own", "leave it out"
+    highest = 0.0
+    for position, step in enumerate(spec.steps):
+        if step.set_weight is not None and step.set_weight < highest:
+            words = f"setWeight {step.set_weight:g} after {highest:g}: a partition takes no pod back to the old version"
+            yield f"steps[{position}]", words, "let weights grow"
+        highest = max(highest, step.set_weight or 0.0)
+        if step.verify is not None and not highest:
+            yield f"steps[{position}]", "verify stands before any weight, so there would be no pod to verify", "set a weight first"
 
 
 def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:

@@ -51,6 +51,10 @@ class Tracks(msgspec.Struct, frozen=True):
     overlaps: bool
 
 
+OWN_TRACKS = Tracks({}, {}, (), overlaps=False)
+"""Of new pods inside the stable set: nothing tells them apart but their revision."""
+
+
 def tracks_of(stable: JsonObject, services: Iterable[JsonObject], *, separate: bool) -> Tracks:
     """Labels by which the new pods are told from the old ones.
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delegate.model.rollouts.errors import UnreachableShareError
-from delegate.model.rollouts.shares import covering_count, effective_share, nearest_count, share_by_pods, share_by_router
+from delegate.model.rollouts.shares import covering_count, effective_share, nearest_count, share_by_ordinals, share_by_pods, share_by_router
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,40 @@ def test_with_a_router_some_pod_bears_any_weight(stable: int, wanted: float) -> 
 def test_promotion_is_covered_by_what_the_old_set_lets_go(rule: str | int | None, recreate: bool, count: int) -> None:
     """Of ten pods."""
     assert covering_count(10, rule, recreate=recreate) == count
+
+
+@pytest.mark.parametrize(
+    ("replicas", "wanted", "most", "count"),
+    [
+        (3, 33.0, None, 1),
+        (3, 67.0, None, 2),
+        (4, 95.0, None, 3),
+        (4, 100.0, None, 4),
+        (10, 5.0, None, 1),
+        (3, 10.0, 34.0, 1),
+        (1, 50.0, 100.0, 1),
+    ],
+)
+def test_whole_ordinals_make_the_nearest_share(replicas: int, wanted: float, most: float | None, count: int) -> None:
+    """All of them only where that is asked for, or agreed to."""
+    share = share_by_ordinals(replicas, wanted, most)
+    assert (share.count, share.stable) == (count, replicas - count)
+
+
+@pytest.mark.parametrize(("replicas", "wanted", "most"), [(0, 50.0, None), (1, 50.0, None), (3, 10.0, None), (3, 10.0, 30.0)])
+def test_a_share_that_no_whole_ordinal_reaches_is_refused(replicas: int, wanted: float, most: float | None) -> None:
+    """One pod alone is no canary."""
+    with pytest.raises(UnreachableShareError):
+        share_by_ordinals(replicas, wanted, most)
+
+
+@given(replicas=st.integers(1, 200), wanted=st.floats(0.1, 99.9))
+def test_ordinals_are_within_half_a_pod_of_what_was_wanted(replicas: int, wanted: float) -> None:
+    """Or refused; and an old pod always stays."""
+    try:
+        share = share_by_ordinals(replicas, wanted)
+    except UnreachableShareError:
+        assert replicas * wanted / 100.0 < 0.5 + 1e-6 or replicas == 1
+        return
+    assert 0 < share.count < replicas
+    assert abs(share.count - replicas * wanted / 100.0) <= 0.5 + 1e-6 or share.count == replicas - 1
