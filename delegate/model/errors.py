@@ -15,6 +15,7 @@ DelegateError
       ├── InventoryTooLargeError
       ├── NoReleaseError          nothing recorded that a rollback could mean
       ├── RolledBackAlreadyError  what runs was put back before; further back goes nobody unasked
+      ├── ReleaseBusyError        somebody is at work on it, or was when they died
       └── CorruptReleaseError     a release that can't be read, or is not as it was written
 """
 
@@ -94,6 +95,11 @@ class NoReleaseError(InventoryError):
 class RolledBackAlreadyError(InventoryError):
     default_code = "policy.rolled_back_already"
     category = Category.POLICY
+
+
+class ReleaseBusyError(InventoryError):
+    default_code = "conflict.release_busy"
+    category = Category.CONFLICT
 
 
 class CorruptReleaseError(InventoryError):

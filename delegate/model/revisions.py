@@ -14,12 +14,13 @@ from delegate.model.results import Change
 
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 _HASH_LABEL = "pod-template-hash"
+_HELM = "meta.helm.sh/release-name"
 _OWNERS = (
     (PART_OF_LABEL, "labels", "an Application of ours"),
     ("argocd.argoproj.io/tracking-id", "annotations", "an Argo CD Application"),
     ("kustomize.toolkit.fluxcd.io/name", "labels", "a Flux Kustomization"),
     ("helm.toolkit.fluxcd.io/name", "labels", "a Flux HelmRelease"),
-    ("meta.helm.sh/release-name", "annotations", "a Helm release"),
+    (_HELM, "annotations", "a Helm release"),
 )
 
 
@@ -96,6 +97,12 @@ def owner_in_words(metadata: JsonObject) -> str:
         if value:
             return words if name == PART_OF_LABEL else f"{words} ({value})"
     return ""
+
+
+def controller_in_words(metadata: JsonObject) -> str:
+    """As `owner_in_words`, but for Helm, which sets nothing back by itself."""
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _HELM}
+    return owner_in_words({**metadata, "annotations": annotations})
 
 
 def _without_hash(template: JsonObject) -> JsonObject:

@@ -35,9 +35,14 @@ class WorkloadTarget(Strict, frozen=True):
 
 
 class HelmTarget(Strict, frozen=True):
-    """A Helm release that goes back to the last one that was deployed."""
+    """A release of Helm's own that goes back to the last revision that worked, or to a named one.
+
+    `unlockAfter`: one that is pending for longer is taken for dead; without it, it is left to whoever is at work on it.
+    """
 
     name: str = ""
+    revision: int = 0
+    unlock_after: str = ""
 
 
 class GitTarget(Strict, frozen=True):

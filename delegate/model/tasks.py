@@ -18,7 +18,7 @@ from delegate.model.guards import PruneGuard
 from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.releases import DEFAULT_LIMIT
 from delegate.model.resources import JsonObject
-from delegate.model.rollbacks import GitMode, RollbackSpec
+from delegate.model.rollbacks import GitMode, HelmTarget, RollbackSpec
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 from delegate.model.strict import Strict
@@ -185,6 +185,7 @@ class Task(Strict, frozen=True):
 
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,51}[a-z0-9])?")
+_HELM_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,51}[a-z0-9])?")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$(.*)`)?")
 _PLACE = re.compile(r" - at `(?:key in )?\$?(.*)`$")
 T = TypeVar("T")
@@ -283,6 +284,8 @@ def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:
 def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
     if spec.workload is not None and spec.helm_release is not None:
         yield TaskDocumentError("spec has both `workload` and `helmRelease`", hint="take one of them").at("spec.workload")
+    if spec.helm_release is not None:
+        yield from _faults_of_helm_target(spec.helm_release)
     if spec.workload is not None:
         if spec.workload.kind not in ("Deployment", "StatefulSet", "DaemonSet"):
             words = f"spec.workload.kind: {spec.workload.kind!r} has no revisions; Deployment, StatefulSet and DaemonSet have"
@@ -293,6 +296,18 @@ def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
         yield TaskDocumentError("spec.git.commit: which commit is to be taken back?").at("spec.git.commit")
     if spec.git.mode is not GitMode.NONE and not spec.git.repo_url:
         yield TaskDocumentError("spec.git.repoURL: in which repository?").at("spec.git.repoURL")
+
+
+def _faults_of_helm_target(target: HelmTarget) -> Iterable[TaskDocumentError]:
+    if not _HELM_NAME.fullmatch(target.name):
+        yield TaskDocumentError("spec.helmRelease.name: which release?", hint="helm list shows them").at("spec.helmRelease.name")
+    if target.revision < 0:
+        yield TaskDocumentError("spec.helmRelease.revision: they count from 1").at("spec.helmRelease.revision")
+    if target.unlock_after:
+        try:
+            parse_duration(target.unlock_after)
+        except ValueError as error:
+            yield TaskDocumentError(f"spec.helmRelease.unlockAfter: {error}").at("spec.helmRelease.unlockAfter")
 
 
 def _convert(value: object, wanted: type[T], where: str, file: str = "") -> T:

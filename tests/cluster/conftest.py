@@ -64,7 +64,8 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "real":
         yield _real_server()
         return
-    async with simulated_server(tmp_path) as (kubeconfig, limited, simulator):
+    tls = request.node.get_closest_marker("with_tls") is not None
+    async with simulated_server(tmp_path, tls=tls) as (kubeconfig, limited, simulator):
         yield Server(kubeconfig, limited, simulator)
 
 

@@ -59,9 +59,9 @@ async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterato
     await made.engine.close()
 
 
-async def run(syncer: Syncer, spec: JsonObject, kind: str = "sync", **options: object) -> TaskResult:
-    destination = {"namespace": syncer.namespace}
-    task = read_task({"kind": kind, "application": "shop", "destination": destination, "timeout": "40s", "spec": spec, "options": options})
+async def run(syncer: Syncer, spec: JsonObject, kind: str = "sync", seconds: int = 40, **options: object) -> TaskResult:
+    place = {"destination": {"namespace": syncer.namespace}, "timeout": f"{seconds}s"}
+    task = read_task({"kind": kind, "application": "shop", **place, "spec": spec, "options": options})
     context = AttemptContext(
         task_id="task-1",
         attempt_id=str(uuid.uuid4()),

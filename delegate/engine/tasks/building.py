@@ -18,6 +18,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.deleting import DeletionRun
 from delegate.engine.tasks.execution import Executor, Run
 from delegate.engine.tasks.health_books import HealthBook
+from delegate.engine.tasks.helm_commands import HelmCommands
 from delegate.engine.tasks.preparing import Parts
 from delegate.engine.tasks.provider_secrets import ProviderSecrets
 from delegate.engine.tasks.querying import PathQueries
@@ -113,6 +114,7 @@ def build_engine(
             health_rules=HealthBook(health_rules),
             author=Identity.read(rendering.git_author),
             forges=read_forges(rendering.forges),
+            helm=HelmCommands(rendering.helm, cache_dir / "helm-homes", environment),
             providers=load_providers(providers, environment, proxy_for=proxy_for, read_secret=ProviderSecrets(registry).read),
         )
     )

@@ -112,6 +112,11 @@ class PruneIncompleteError(TaskError):
     default_retryable = True
 
 
+class HelmFailedError(TaskError):
+    default_code = "dependency.helm"
+    category = Category.DEPENDENCY
+
+
 class CanaryUnreadyError(TaskError):
     default_code = "dependency.canary_unready"
     category = Category.DEPENDENCY

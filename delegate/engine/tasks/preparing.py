@@ -4,6 +4,8 @@ What comes out is a `Ground` to stand on for whoever writes, and a plan that wen
 """
 
 import asyncio
+import tempfile
+from pathlib import Path
 
 import msgspec
 
@@ -22,6 +24,7 @@ from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import EmptyRenderError, MissingNamespaceError, PlanMismatchError, PruneGuardError
 from delegate.engine.tasks.gating import PolicyCheck
 from delegate.engine.tasks.health_books import HealthBook
+from delegate.engine.tasks.helm_commands import HelmCommands
 from delegate.engine.tasks.helm_records import find_pending_releases, may_be_helms
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
@@ -61,6 +64,7 @@ class Parts(msgspec.Struct, frozen=True):
     author: Identity = Identity()
     forges: tuple[KnownForge, ...] = ()
     providers: Providers | None = None
+    helm: HelmCommands = HelmCommands("helm", Path(tempfile.gettempdir()), {})
 
 
 class Ground(msgspec.Struct, frozen=True):

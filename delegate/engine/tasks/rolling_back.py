@@ -14,6 +14,7 @@ from delegate.engine.tasks.carrying_out import Carrier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.errors import NothingToRollBackError, UnsupportedTaskError
+from delegate.engine.tasks.helm_rolling_back import HelmUndo
 from delegate.engine.tasks.preparing import Ground, Parts, Preparation, retrying_of
 from delegate.engine.tasks.recording import mark_verified
 from delegate.engine.tasks.reports import Report
@@ -55,6 +56,11 @@ class RollbackRun:
         if self._spec.workload is not None:
             undo = WorkloadUndo(self._task, self._spec.workload, self._context, self._parts, self._report)
             self._message = await undo.execute()
+            await self._verify()
+            return
+        if self._spec.helm_release is not None:
+            helm = HelmUndo(self._task, self._spec.helm_release, self._context, self._parts, self._report)
+            self._message = await helm.execute()
             await self._verify()
             return
         await self._restore()
@@ -217,9 +223,4 @@ def _refuse_unsupported(spec: RollbackSpec) -> None:
         raise UnsupportedTaskError(
             "spec.mode graceful: this version takes no traffic away and drains nothing before it restores",
             hint="an open canary takes its weights back and drains when it is aborted; after that, or without one: mode immediate",
-        )
-    if spec.helm_release is not None:
-        raise UnsupportedTaskError(
-            "spec.helmRelease: Helm's own releases are not rolled back by this version",
-            hint="an Application that renders the chart goes back by its releases; else: helm rollback",
         )

@@ -1,0 +1,182 @@
+"""A release of Helm's own back to the last revision that worked: chosen by its records, planned against what runs, done by helm itself.
+
+Helm keeps the record of it, runs the hooks that a chart has for rollbacks, and waits until all is ready. What it leaves out is done here:
+a revision that failed is never gone back to, one that changes nothing is a failure, and a release that somebody is at work on, or that a
+controller sets back, is left alone.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import yaml
+
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.errors import NotFoundError
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.records.leases import hold_lease
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.errors import HelmFailedError, NothingToRollBackError, OwnedElsewhereError
+from delegate.engine.tasks.preparing import Parts, retrying_of
+from delegate.engine.tasks.reports import Report
+from delegate.foundation.quantities import parse_duration
+from delegate.model.changes import diff_bodies
+from delegate.model.errors import CorruptReleaseError
+from delegate.model.helm_releases import RECORD_SELECTOR, HelmChoice, HelmRecord, as_failed, choose_record, manifest_of, read_records
+from delegate.model.plan import PlannedChange
+from delegate.model.resource_types import SECRETS
+from delegate.model.resources import GroupKind, JsonObject, ResourceKey
+from delegate.model.results import Action, SyncStatus
+from delegate.model.revisions import controller_in_words
+from delegate.model.rollbacks import HelmTarget
+from delegate.model.tasks import Task
+
+_MANAGER = "helm"
+_MARGIN_SECONDS = 20.0
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class HelmUndo:
+    """One attempt. `execute` answers what was done, in words."""
+
+    def __init__(self, task: Task, target: HelmTarget, context: AttemptContext, parts: Parts, report: Report) -> None:
+        self._task = task
+        self._target = target
+        self._context = context
+        self._parts = parts
+        self._report = report
+        self._namespace = task.destination.namespace or "default"
+
+    async def execute(self) -> str:
+        """Raises DelegateError."""
+        cluster = await self._parts.clusters.open(self._task.destination)
+        self._report.cluster = cluster.uid
+        self._context.check_namespace(self._namespace, f"Helm release {self._namespace}/{self._target.name}")
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        with self._report.timed("plan"):
+            choice = await self._choose(client)
+            changes = await self._plan(cluster, client, choice)
+        if not any(change.writes for change in changes):
+            raise NothingToRollBackError(
+                f"revision {choice.target.version} of {self._target.name!r} is what runs already: nothing would change",
+                hint="name another revision; or what is wrong lies outside of this release",
+            )
+        if self._task.options.dry_run:
+            self._report.sync = SyncStatus.OUT_OF_SYNC
+            return f"{self._target.name} would go back to revision {choice.target.version}"
+        async with self._authority(client):
+            self._report.began_writing = True
+            with self._report.timed("apply"):
+                await self._carry_out(cluster, client, choice)
+        for change in changes:
+            self._report.done(change)
+        return f"{self._target.name} is back at what revision {choice.target.version} was"
+
+    async def _choose(self, client: ApiClient) -> HelmChoice:
+        unlock_after = parse_duration(self._target.unlock_after) if self._target.unlock_after else None
+        records = await self._records(client)
+        choice = choose_record(records, self._target.name, self._target.revision, now=time.time(), unlock_after=unlock_after)
+        self._report.notice(choice.notices)
+        return choice
+
+    async def _records(self, client: ApiClient) -> tuple[HelmRecord, ...]:
+        selector = RECORD_SELECTOR.format(name=self._target.name)
+        return read_records((await client.list(SECRETS, self._namespace, labels=selector)).items)
+
+    async def _plan(self, cluster: Cluster, client: ApiClient, choice: HelmChoice) -> list[PlannedChange]:
+        """What the objects of the target would change in what runs, by a dry run of each; and what of the newer revision would go."""
+        wanted = _objects_of(choice.target, self._namespace)
+        gone = [body for key, body in _objects_of(choice.current, self._namespace).items() if key not in wanted]
+        changes = [await self._change(cluster, client, body, goes=False) for body in wanted.values()]
+        changes += [await self._change(cluster, client, body, goes=True) for body in gone]
+        self._report.planned(changes)
+        return changes
+
+    async def _change(self, cluster: Cluster, client: ApiClient, body: JsonObject, *, goes: bool) -> PlannedChange:
+        group, _, version = str(body["apiVersion"]).rpartition("/")
+        type = await cluster.discovery.resource_for(GroupKind(group, str(body["kind"])), version)
+        metadata = _marked(body["metadata"], self._target.name, self._namespace)
+        if type.namespaced:
+            metadata["namespace"] = metadata.get("namespace") or self._namespace
+        body = {**body, "metadata": metadata}
+        key = ResourceKey(group, type.kind, metadata.get("namespace", "") if type.namespaced else "", metadata["name"])
+        try:
+            live = await client.get(type, key.namespace, key.name)
+        except NotFoundError:
+            live = None
+        if live is not None:
+            self._refuse_owned(key, live)
+        if goes:
+            action = Action.PRUNED if live is not None else Action.UNCHANGED
+            return PlannedChange(key=key, action=action, version=version, writes=live is not None)
+        after = await client.apply(type, body, dry_run=True, force=True, manager=_MANAGER)
+        found = diff_bodies(live, after) if live is not None else ()
+        action = Action.CREATED if live is None else Action.CONFIGURED if found else Action.UNCHANGED
+        return PlannedChange(key=key, action=action, version=version, writes=action is not Action.UNCHANGED, changes=found)
+
+    def _refuse_owned(self, key: ResourceKey, live: JsonObject) -> None:
+        owner = controller_in_words(live["metadata"])
+        if owner and not self._task.options.force:
+            raise OwnedElsewhereError(
+                f"{key} belongs to {owner}, which would set it back",
+                hint="roll that back, or suspend it first; or once, for as long as it lasts: options {force: true}",
+                object=str(key),
+            )
+
+    @asynccontextmanager
+    async def _authority(self, client: ApiClient) -> AsyncIterator[None]:
+        async with hold_lease(
+            client,
+            self._task.application,
+            self._namespace,
+            holder=self._context.attempt_id,
+            fence_floor=0,
+            seconds=self._parts.lease_seconds,
+        ) as lease:
+            lease.check()
+            yield
+
+    async def _carry_out(self, cluster: Cluster, client: ApiClient, choice: HelmChoice) -> None:
+        if choice.pending is not None:
+            await client.replace(SECRETS, as_failed(choice.pending), manager="delegate-rollback")
+            self._report.notice([f"revision {choice.pending.version} was left pending: its record says failed now"])
+        seconds = max(1.0, self._context.deadline - asyncio.get_running_loop().time() - _MARGIN_SECONDS)
+        async with self._context.parked():
+            await self._parts.helm.roll_back(
+                await cluster.client.transport.credentials(),
+                name=self._target.name,
+                revision=choice.target.version,
+                namespace=self._namespace,
+                seconds=seconds,
+            )
+        newest = (await self._records(client))[0]
+        if newest.status != "deployed" or manifest_of(newest) != manifest_of(choice.target):
+            raise HelmFailedError(
+                f"helm says that it is done, but the newest revision of {self._target.name!r} is {newest}",
+                hint="helm history shows how it came",
+            )
+
+
+def _marked(metadata: JsonObject, name: str, namespace: str) -> JsonObject:
+    """With what helm adds to each object: it is in no manifest."""
+    labels = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": "Helm"}
+    ours = {"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace}
+    return {**metadata, "labels": labels, "annotations": {**(metadata.get("annotations") or {}), **ours}}
+
+
+def _objects_of(record: HelmRecord, namespace: str) -> dict[tuple[str, str, str, str], JsonObject]:
+    """Raises CorruptReleaseError."""
+    try:
+        documents = [each for each in yaml.load_all(manifest_of(record), Loader=_LOADER) if each]
+        return {
+            (
+                str(each["apiVersion"]).rpartition("/")[0],
+                str(each["kind"]),
+                str(each["metadata"].get("namespace") or namespace),
+                str(each["metadata"]["name"]),
+            ): each
+            for each in documents
+        }
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
+        raise CorruptReleaseError(f"the manifest of revision {record} can't be read", hint="name another revision") from None
