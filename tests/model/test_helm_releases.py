@@ -87,7 +87,11 @@ def test_an_old_record_without_gzip_is_read() -> None:
     assert manifest_of(record) == "# old"
 
 
-@pytest.mark.parametrize("packed", [b"\x1f\x8bnothing", b"no json", gzip.compress(b"x" * 10)[:-4], gzip.compress(b"[]")])
+@pytest.mark.parametrize(
+    "packed",
+    [b"\x1f\x8bnothing", b"no json", gzip.compress(b"x" * 10)[:-4], gzip.compress(b"[]")],
+    ids=["no gzip", "no JSON", "cut off", "no object"],
+)
 def test_a_broken_record_is_named_and_not_shown(packed: bytes) -> None:
     """Whatever is wrong with it."""
     (record,) = read_records([secret(3, "superseded", packed=packed)])
