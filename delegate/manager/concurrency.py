@@ -1,6 +1,7 @@
 """How many tasks may run at once: limits that operators set, and what the running tasks leave of them. Pure.
 
 A limit holds for an environment, for a cluster, or for a key that task documents name. Keys that nobody set a limit for have one of 1.
+Rollbacks that name no key share one by their destination, with a limit of 3: where a dependency fails, everything looks bad at once.
 What counts is what runs by the database, so that no crash of a manager or a delegate leaves a slot taken or takes one twice.
 """
 
@@ -35,6 +36,13 @@ class Place(NamedTuple):
 
 
 _KEYS_ALONE = 1
+_ROLLBACKS_AT_ONCE = 3
+_ROLLBACKS = "rollbacks@"
+
+
+def rollbacks_of(destination: str) -> str:
+    """The key of rollbacks that name none."""
+    return f"{_ROLLBACKS}{destination or 'in-cluster'}"
 
 
 class Allowance:
@@ -57,7 +65,8 @@ class Allowance:
         return [*keys, LimitKey(LimitKind.KEY, place.concurrency_key)] if place.concurrency_key else keys
 
     def most(self, key: LimitKey) -> int:
-        return self._limits.get(key, _KEYS_ALONE)
+        shared = key.kind is LimitKind.KEY and key.name.startswith(_ROLLBACKS)
+        return self._limits.get(key, _ROLLBACKS_AT_ONCE if shared else _KEYS_ALONE)
 
     def left(self, key: LimitKey) -> int:
         return max(0, self.most(key) - self._used[key])

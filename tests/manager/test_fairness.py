@@ -71,6 +71,23 @@ async def test_the_next_one_under_a_limit_begins_at_once(manager: Manager, opera
     assert [each.task_id for each in poll.result()] == [second]
 
 
+async def test_rollbacks_are_no_storm(operator: Operator, delegate: FakeDelegate) -> None:
+    """Three at a time in one destination, where nobody says otherwise; by a key of its own one goes past them."""
+    wanted = [await operator.submit(kind="rollback", application=f"app-{number}", spec={}) for number in range(4)]
+    urgent = await operator.submit(kind="rollback", application="urgent", spec={}, concurrencyKey="urgent")
+
+    begun = {task.task_id: task for task in await delegate.acquire(10)}
+
+    assert set(begun) == {*wanted[:3], urgent}
+    why = await operator.why(wanted[3])
+    assert why.startswith("waiting behind 3 tasks of key rollbacks@in-cluster (limit 3): ")
+    await delegate.finish(begun[wanted[0]])
+    assert [task.task_id for task in await delegate.acquire(10)] == [wanted[3]]
+    await limit(operator, "key", "rollbacks@in-cluster", 5)
+    more = [await operator.submit(kind="rollback", application=f"more-{number}", spec={}) for number in range(3)]
+    assert {task.task_id for task in await delegate.acquire(10)} == set(more[:2])
+
+
 async def test_a_limit_is_kept_when_a_delegate_dies(
     operator: Operator, delegate: FakeDelegate, other: Start, clock: FakeClock, swept: Callable[[], Awaitable[None]]
 ) -> None:

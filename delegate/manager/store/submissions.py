@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.attempts import TaskState
+from delegate.manager.concurrency import rollbacks_of
 from delegate.manager.effects import ReadyTask
 from delegate.manager.errors import ConflictError, InvalidError, NotFoundError
 from delegate.manager.identifiers import new_id
@@ -16,7 +17,7 @@ from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.queueing import Ending, Stopping, finish_tasks, forsake_attempts, hold_tasks, promote, request_stops
 from delegate.manager.store.tables import attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
-from delegate.model.tasks import Task, TaskSignature
+from delegate.model.tasks import Task, TaskKind, TaskSignature
 from delegate.protocol.control import LeaseVerdict
 
 _OCCUPANT = (sa.select(tasks.c.id).where(tasks.c.lock_key == sa.bindparam("key"), sa.text("tasks.state = 'queued'"))).union_all(
@@ -70,6 +71,7 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
     task_id = new_id() if task.signature is None else _signed_id(transaction, task.signature)
     rank = transaction.now - task.priority * transaction.rhythm.ageing_seconds
     selector = _selector_id(transaction, task.selector)
+    key_of_task = task.concurrency_key or (rollbacks_of(destination_of(task)) if task.kind is TaskKind.ROLLBACK else "")
     transaction.execute(
         _INSERT,
         id=task_id,
@@ -100,12 +102,12 @@ def submit_task(transaction: Transaction, submission: Submission) -> str:
         submitted_by=submission.submitter,
         submission_key=key,
         flow_id=None if cluster is None else _flow_id(transaction, submission, cluster, selector),
-        concurrency_key=task.concurrency_key,
+        concurrency_key=key_of_task,
         quarantined=False,
     )
     detail: dict[str, object] = {"kind": task.kind.value, "application": task.application, "cluster": cluster, "rank": rank}
-    if task.concurrency_key or task.environment:
-        detail |= {"environment": task.environment, "concurrencyKey": task.concurrency_key}
+    if key_of_task or task.environment:
+        detail |= {"environment": task.environment, "concurrencyKey": key_of_task}
     if submission.retry_of:
         detail["retryOf"] = submission.retry_of
     record(transaction, Entry(submission.submitter, "submitted", task_id, detail=detail))
