@@ -19,5 +19,9 @@ ENDPOINT_SLICES = ResourceType(group="discovery.k8s.io", version="v1", kind="End
 INGRESSES = ResourceType(group="networking.k8s.io", version="v1", kind="Ingress", plural="ingresses", namespaced=True)
 STORAGE_CLASSES = ResourceType(group="storage.k8s.io", version="v1", kind="StorageClass", plural="storageclasses", namespaced=False)
 
+ROLLOUTS = ResourceType(group="argoproj.io", version="v1alpha1", kind="Rollout", plural="rollouts", namespaced=True)
+
 WORKLOADS = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)}
 """What has pods and revisions of them, by kind."""
+VERSIONED = {**WORKLOADS, ROLLOUTS.kind: ROLLOUTS}
+"""Those and the ones of others."""

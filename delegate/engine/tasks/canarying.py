@@ -17,16 +17,14 @@ from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
 from delegate.engine.tasks.canarying_background import BackgroundChecks
-from delegate.engine.tasks.canarying_beside import SecondDeployment
 from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
-from delegate.engine.tasks.canarying_partition import Partition
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Plan
-from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
+from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, new_pods_of, spec_for, stable_template
 from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
@@ -37,11 +35,10 @@ from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separ
 from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
-from delegate.model.resource_types import SERVICES
+from delegate.model.resource_types import SERVICES, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.partitions import check_partition
 from delegate.model.rollouts.shares import reached_share
 from delegate.model.rollouts.smoke import smoke_job_name
 from delegate.model.rollouts.specs import read_canary
@@ -199,7 +196,7 @@ class CanaryRun:
         cluster = await self._parts.clusters.open(self._task.destination)
         self._report.cluster = cluster.uid
         namespace = self._task.destination.namespace or _DEFAULT_NAMESPACE
-        self._context.check_namespace(namespace, f"apps/{spec.workload.kind} {namespace}/{name}")
+        self._context.check_namespace(namespace, f"{VERSIONED[spec.workload.kind].group}/{spec.workload.kind} {namespace}/{name}")
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         stable = await find_stable(client, namespace, spec.workload.kind, name)
         beside = spec.workload.kind == "Deployment"
@@ -212,9 +209,9 @@ class CanaryRun:
             self._release = digest([msgspec.to_builtins(spec), version.revision])
         journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
         ours = journal is not None and journal.is_open and journal.release == self._release
-        base = journal.template if ours and journal is not None else stable["spec"]["template"]
+        base = journal.template if ours and journal is not None else await stable_template(client, stable)
         if anew and not beside and (journal is None or not journal.is_open):
-            check_partition(stable)
+            check_update_rule(stable, spec)
         if anew and not ours:
             self._reach(wanted_replicas(stable))
         if anew and not ours and beside:
@@ -226,7 +223,7 @@ class CanaryRun:
         if tracks.overlaps:
             self._report.notice([f"the selector of {name} matches the new pods too; their owners tell them apart"])
         plan = Plan(
-            spec=spec,
+            spec=spec_for(spec, stable),
             application=self._task.application,
             template=with_images(base, spec.images) if version is None else version.template,
             tracks=tracks,
@@ -251,7 +248,7 @@ class CanaryRun:
         if self._spec.source is not None:
             return ground.affected
         current = images_of(ground.stable["spec"]["template"])
-        return any(current.get(name) != image for name, image in self._spec.images.items())
+        return is_under_way(ground.stable) or any(current.get(name) != image for name, image in self._spec.images.items())
 
     def _is_our_end(self, journal: Journal | None) -> bool:
         """Whether an earlier attempt of this very task has come to the end."""
@@ -307,8 +304,7 @@ class CanaryRun:
         if stored.journal is not None and stored.journal.is_open:
             return await self._adopt(store, stored, stored.journal, lease)
         stable = await find_stable(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
-        if self._spec.workload.kind == "StatefulSet":
-            check_partition(stable)
+        check_update_rule(stable, self._spec)
         router = self._router(ground, Authority(lease), self._spec.routing)
         await router.check()
         journal = Journal(
@@ -321,7 +317,7 @@ class CanaryRun:
             release=self._release,
             routes=await router.snapshot(),
             routing=self._spec.routing if isinstance(self._spec.routing, dict) else {},
-            template=stable["spec"]["template"],
+            template=await stable_template(ground.client, stable),
             strategy=stable["spec"].get("updateStrategy") or {},
             copies=tuple((str(body["kind"]), str(body["metadata"]["name"])) for body in ground.plan.copies),
             kept=tuple((str(body["kind"]), name, str(body["metadata"]["name"])) for name, body in ground.plan.kept),
@@ -369,9 +365,7 @@ class CanaryRun:
         )
 
         router = self._router(ground, authority, self._spec.routing if routing is None else routing)
-        pods: NewPods = SecondDeployment(ground.plan, sets, authority, routed=router.separates)
-        if sets.kind == Partition.kind:
-            pods = Partition(ground.client, ground.plan, sets, authority)
+        pods = new_pods_of(ground.client, ground.plan, sets, authority, routed=router.separates)
         if self._parts.providers is not None and self._checks is None:
             self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
 

@@ -15,6 +15,7 @@ class SecondDeployment:
     """Implements NewPods. `routed`: a router makes the share, and the pods only bear it."""
 
     kind = "Deployment"
+    counts_pods = True
 
     def __init__(self, plan: Plan, sets: Sets, authority: Authority, *, routed: bool) -> None:
         self._plan = plan
@@ -23,7 +24,8 @@ class SecondDeployment:
         self._routed = routed
         self.name = sets.canary_name
 
-    def share_of(self, stable: JsonObject, weight: float) -> Share:
+    def share_of(self, stable: JsonObject, journal: Journal, weight: float) -> Share:
+        del journal
         return reached_share(self.kind, wanted_replicas(stable), weight, self._plan.spec.max_effective_share, routed=self._routed)
 
     async def size(self, stable: JsonObject, count: int) -> None:
@@ -71,6 +73,9 @@ class SecondDeployment:
     async def promote(self, images: dict[str, str], journal: Journal) -> None:
         del journal
         await self._sets.set_stable_images(images)
+
+    async def await_promoted(self, wait: Wait) -> None:
+        await self._sets.await_available(self._sets.stable, is_rolled_out, wait)
 
     async def restore(self, journal: Journal, wait: Wait) -> None:
         if not journal.promotes:

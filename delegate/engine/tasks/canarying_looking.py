@@ -2,7 +2,7 @@
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
-from delegate.model.resource_types import WORKLOADS
+from delegate.model.resource_types import VERSIONED
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.rollouts.errors import CanarySpecError
 
@@ -14,7 +14,7 @@ AUTOSCALER = ResourceType(
 async def find_stable(client: ApiClient, namespace: str, kind: str, name: str) -> JsonObject:
     """Raises CanarySpecError where there is none."""
     try:
-        return await client.get(WORKLOADS[kind], namespace, name)
+        return await client.get(VERSIONED[kind], namespace, name)
     except NotFoundError as error:
         raise CanarySpecError(
             f"there is no {kind} {namespace}/{name} that a new version could be of",

@@ -24,6 +24,7 @@ class Partition:
     """Implements NewPods."""
 
     kind = "StatefulSet"
+    counts_pods = True
 
     def __init__(self, client: ApiClient, plan: Plan, sets: Sets, authority: Authority) -> None:
         self._client = client
@@ -32,7 +33,8 @@ class Partition:
         self._authority = authority
         self.name = sets.workload
 
-    def share_of(self, stable: JsonObject, weight: float) -> Share:
+    def share_of(self, stable: JsonObject, journal: Journal, weight: float) -> Share:
+        del journal
         return share_by_ordinals(wanted_replicas(stable), weight, self._plan.spec.max_effective_share)
 
     async def size(self, stable: JsonObject, count: int) -> None:
@@ -94,6 +96,9 @@ class Partition:
         await self._sets.change_stable(
             lambda spec: {**spec, "template": with_images(spec["template"], images), "updateStrategy": copy.deepcopy(journal.strategy)}
         )
+
+    async def await_promoted(self, wait: Wait) -> None:
+        await self._sets.await_available(self._sets.stable, is_whole, wait)
 
     async def restore(self, journal: Journal, wait: Wait) -> None:
         if not journal.count and not journal.promotes:

@@ -19,7 +19,10 @@ class NewPods(Protocol):
     name: str
     """Of the workload whose newest revision the new pods are."""
 
-    def share_of(self, stable: JsonObject, weight: float) -> Share:
+    counts_pods: bool
+    """Whether what is counted in the journal are pods."""
+
+    def share_of(self, stable: JsonObject, journal: Journal, weight: float) -> Share:
         """The share that is reached for a weight. Raises UnreachableShareError."""
 
     async def size(self, stable: JsonObject, count: int) -> None:
@@ -39,6 +42,9 @@ class NewPods(Protocol):
 
     async def promote(self, images: dict[str, str], journal: Journal) -> None:
         """Has the stable set take the new images."""
+
+    async def await_promoted(self, wait: Wait) -> None:
+        """Until the new version is all that runs. Raises CanaryUnreadyError, CanaryFailedError."""
 
     async def restore(self, journal: Journal, wait: Wait) -> None:
         """The stable set as it was, able to bear all of the load, and read back. Nothing where it was never changed."""

@@ -18,7 +18,7 @@ from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
-from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, WORKLOADS
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, images_of
@@ -50,7 +50,7 @@ class Sets:
     ) -> None:
         self._client = client
         self.kind = kind
-        self._stable_type = WORKLOADS[kind]
+        self._stable_type = VERSIONED[kind]
         self._authority = authority
         self._application = application
         self.namespace = namespace
@@ -159,6 +159,23 @@ class Sets:
                 return live
             self._authority.check()
             return await self._client.replace(self._stable_type, {**live, "spec": spec}, manager=CANARY_MANAGER)
+
+        return await self._decided(attempt)
+
+    async def patch_stable_status(self, make: Callable[[JsonObject], JsonObject | None]) -> JsonObject:
+        """The stable set with the fields of its status that `make` wants changed; none where that is None."""
+
+        async def attempt() -> JsonObject:
+            live = await self.stable()
+            fields = make(live)
+            if fields is None:
+                return live
+            self._authority.check()
+            metadata = {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}
+            patch = {"metadata": metadata, "status": fields}
+            return await self._client.patch(
+                self._stable_type, self.namespace, self.workload, patch, subresource="status", manager=CANARY_MANAGER
+            )
 
         return await self._decided(attempt)
 
@@ -275,7 +292,7 @@ class Sets:
         matched = (body["spec"].get("selector") or {}).get("matchLabels") or {}
         labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
         kind = self._stable_type.kind
-        sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items if kind == "Deployment" else ()
+        sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items if kind != "StatefulSet" else ()
         pods = (await self._client.list(PODS, self.namespace, labels=labels)).items
         return find_trouble({"kind": kind, **body}, sets, pods)
 

@@ -31,7 +31,7 @@ from delegate.model.rollouts.shares import Share
 from delegate.model.rollouts.smoke import SmokeTest
 from delegate.model.rollouts.specs import OnFailure, Step
 from delegate.model.rollouts.states import ENDED, Move, Phase, may
-from delegate.model.rollouts.workloads import is_rolled_out, wanted_replicas
+from delegate.model.rollouts.workloads import wanted_replicas
 
 log = structlog.get_logger(__name__)
 _TICK_SECONDS = 1.0
@@ -193,7 +193,7 @@ class CanaryWork:
             await self._verify(step.verify or ())
 
     async def _set_weight(self, weight: float) -> None:
-        share = self._pods.share_of(await self._sets.stable(), weight)
+        share = self._pods.share_of(await self._sets.stable(), self.journal, weight)
         if self._router.separates and weight < self.journal.weight:
             await self._route(weight)
         await self._size(share)
@@ -279,7 +279,7 @@ class CanaryWork:
             since=self._now(),
             share=self.journal.weight,
             kind=self._pods.kind,
-            count=self.journal.count,
+            count=self.journal.count if self._pods.counts_pods else None,
         )
 
     async def _conclude_background(self) -> str:
@@ -321,7 +321,7 @@ class CanaryWork:
         await self._pods.check(stable, self.journal)
         if not self.journal.count:
             return
-        share = self._pods.share_of(stable, self.journal.weight)
+        share = self._pods.share_of(stable, self.journal, self.journal.weight)
         if self.journal.weight and (share.count, wanted_replicas(stable)) != (self.journal.count, self.journal.replicas):
             await self._size(share)
         restarts = await self._pods.restarts()
@@ -349,7 +349,7 @@ class CanaryWork:
         await self._cover()
         await self._promote()
         async with self._context.parked():
-            await self._sets.await_available(self._sets.stable, is_rolled_out, self._wait)
+            await self._pods.await_promoted(self._wait)
         await self._record(self.journal.moved(Move.PROMOTED, self._now(), "the new version is the stable one"))
 
     # Back, and away.

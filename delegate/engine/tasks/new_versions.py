@@ -9,7 +9,7 @@ import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
-from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, WORKLOADS
+from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.verification.checks import Workload
 
@@ -31,9 +31,9 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
 
     Raises UnsupportedTaskError, HealthTimeoutError (never ready: whatever its metrics say, they aren't of it), ClusterError.
     """
-    if workload.kind not in WORKLOADS:
+    if workload.kind not in VERSIONED:
         raise UnsupportedTaskError(
-            f"spec.workload: a {workload.kind} has no pods of a new version", hint=f"it may be {', '.join(WORKLOADS)}"
+            f"spec.workload: a {workload.kind} has no pods of a new version", hint=f"it may be {', '.join(VERSIONED)}"
         )
     loop = asyncio.get_running_loop()
     while True:
@@ -47,7 +47,7 @@ async def await_new_version(client: ApiClient, workload: Workload, namespace: st
 
 async def _find(client: ApiClient, workload: Workload, namespace: str, count: int | None) -> NewVersion | str:
     """The new version, or why it is not ready yet."""
-    body = await client.get(WORKLOADS[workload.kind], namespace, workload.name)
+    body = await client.get(VERSIONED[workload.kind], namespace, workload.name)
     status, metadata = body.get("status") or {}, body["metadata"]
     if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
         return "its controller has not seen it yet"
@@ -67,6 +67,8 @@ async def _find(client: ApiClient, workload: Workload, namespace: str, count: in
 
 
 def _wanted(body: JsonObject, kind: str) -> int:
+    if kind == "Rollout":  # as many as its own steps have made
+        return int((body.get("status") or {}).get("updatedReplicas") or 0)
     if kind == "DaemonSet":
         return int((body.get("status") or {}).get("desiredNumberScheduled") or 0)
     return int((body.get("spec") or {}).get("replicas", 1))
@@ -76,6 +78,8 @@ async def _revision(client: ApiClient, body: JsonObject, namespace: str) -> tupl
     """The label of the newest revision's pods, and its value."""
     if body.get("kind") == "StatefulSet":
         return "controller-revision-hash", str((body.get("status") or {}).get("updateRevision") or "")
+    if body.get("kind") == "Rollout":
+        return "rollouts-pod-template-hash", str((body.get("status") or {}).get("currentPodHash") or "")
     if body.get("kind") == "DaemonSet":
         revisions = _owned((await client.list(CONTROLLER_REVISIONS, namespace)).items, body)
         newest = max(revisions, key=lambda each: int(each.get("revision") or 0), default=None)

@@ -104,11 +104,11 @@ def routing_kind(routing: JsonObject | str | None) -> tuple[str, JsonObject]:
         return "none", {}
     if isinstance(routing, dict) and len(routing) == 1:
         word, said = next(iter(routing.items()))
-        if word == "none":
+        if word in ("none", "argoRollouts"):  # there its own controller shifts it
             return "none", {}
         if word in ROUTERS and isinstance(said, dict):
             return word, said
-    known = ", ".join(sorted((*ROUTERS, "none")))
+    known = ", ".join(sorted((*ROUTERS, "argoRollouts", "none")))
     raise UnknownRoutingError(f"spec.routing {routing!r} names no way to shift load that this delegate knows", hint=f"one of: {known}")
 
 

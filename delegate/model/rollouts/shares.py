@@ -12,14 +12,17 @@ from delegate.model.rollouts.errors import UnreachableShareError
 
 
 class Share(msgspec.Struct, frozen=True):
-    """`wanted` and `effective` in percent; `count` new pods beside `stable` old ones."""
+    """`wanted` and `effective` in percent; `count` new pods beside `stable` old ones; `words`: where that isn't how to say it."""
 
     wanted: float
     effective: float
     count: int
     stable: int
+    words: str = ""
 
     def __str__(self) -> str:
+        if self.words:
+            return self.words
         if math.isclose(self.wanted, self.effective, abs_tol=0.05):
             return f"{self.wanted:g}% ({self.count} new beside {self.stable} old pods)"
         return f"{self.effective:.1f}% for the wanted {self.wanted:g}% ({self.count} new beside {self.stable} old pods)"

@@ -14,7 +14,7 @@ from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
 
 MOST_STEPS = 100
-KINDS = ("Deployment", "StatefulSet")
+KINDS = ("Deployment", "StatefulSet", "Rollout")
 DEFAULT_DRAIN = "30s"
 VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
 """What stands in the queries of a canary's checks."""
@@ -131,6 +131,10 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
             yield field, str(error), "write a number and a unit, such as 30s"
     yield from _faults_of_steps(spec)
     yield from _faults_of_background(spec)
+    if (spec.workload.kind == "Rollout") != (isinstance(spec.routing, dict) and "argoRollouts" in spec.routing):
+        yield "routing", "argoRollouts and a workload of the kind Rollout belong together", "name both, or none"
+    if spec.workload.kind == "Rollout":
+        yield from _faults_of_rollout(spec)
     if spec.workload.kind == "StatefulSet":
         yield from _faults_of_ordinals(spec)
     if spec.smoke_test is not None:
@@ -148,6 +152,21 @@ def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
             yield "background", words, f"it holds: {', '.join(spec.checks_named) or 'none'}"
     if spec.background and not any(step.set_weight for step in spec.steps):
         yield "background", "the new version gets no load in any step, so there is nothing to watch", "add a step with a setWeight"
+
+
+def _faults_of_rollout(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    """What Argo's own steps say."""
+    for position, step in enumerate(spec.steps):
+        if step.set_weight is not None:
+            yield (
+                f"steps[{position}]",
+                "the Rollout's own steps set its weights",
+                "leave setWeight out: a step is done at each of its pauses",
+            )
+    if spec.source is not None:
+        yield "source", "a canary of a Rollout brings images only", "give `images`"
+    if spec.smoke_test is not None:
+        yield "smokeTest", "a Rollout is tried by analyses of its own", "leave it out"
 
 
 def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
