@@ -40,6 +40,14 @@ class Bench:
         async with aiohttp.ClientSession(headers=headers) as session, session.get(self.simulator.url + path, ssl=False) as answer:
             return None if answer.status == 404 else await answer.json()
 
+    async def create(self, path: str, body: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {self.simulator.admin_token}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(self.simulator.url + path, json=body, ssl=False) as answer,
+        ):
+            assert answer.status == 201, await answer.text()
+
     def write_kubeconfig(self, name: str, *, token: str | None = None, server: str | None = None) -> Path:
         """A kubeconfig that differs from the right one."""
         document = yaml.safe_load(self.simulator.kubeconfig())

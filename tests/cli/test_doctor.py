@@ -18,6 +18,7 @@ import pytest
 import trustme
 from aiohttp import web
 
+from delegate.model.rollouts.journals import Journal, journal_config_map
 from delegate.operations.doctor.findings import Status
 from delegate.operations.doctor.sources import address_of
 from delegate.operations.doctor.ways import examine_way
@@ -231,6 +232,28 @@ async def test_each_missing_permission_is_named_with_the_rule_to_add(tmp_path: P
     assert "Role in namespace shop" in deployments["hint"]
     assert "no verb `apply`" in deployments["hint"]
     assert find(allowed, "permissions", "ok")
+
+
+async def test_what_a_canary_needs_is_asked_for_where_one_has_left_its_journal(tmp_path: Path, bench: Bench) -> None:
+    """By the kind of its workload, and no more than that; a journal is no broken record of an Application."""
+    await bench.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    journal = Journal("shop", "task-1", "attempt-1", 1, "web", "uid", "release")
+    await bench.create("/api/v1/namespaces/shop/configmaps", journal_config_map("shop", "StatefulSet", "web", journal))
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
+    await bench.create(f"{roles}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}
+    await bench.create(f"{roles}/rolebindings", {"metadata": {"name": "reader"}, "subjects": [subject], **binding})
+    limited = bench.write_kubeconfig("limited", token=LIMITED)
+
+    ended = await examine(tmp_path, "-n", "shop", DELEGATE_KUBECONFIG=str(limited))
+
+    missing = {each["facts"]["resource"]: each["facts"]["verbs"] for each in find(ended, "permissions", "failed")}
+    assert missing["statefulsets"] == ["get", "update"]
+    assert missing["pods"] == ["list", "delete"]
+    assert "deployments" not in missing
+    assert not find(ended, "applications")
 
 
 async def test_a_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Which Applications those are is read from their records in the cluster (what the
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,6 +16,8 @@ from delegate.foundation.errors import DelegateError
 from delegate.model.inventory import APPLICATION_LABEL, read_inventory
 from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import GroupKind, ResourceType
+from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.permissions import PERMISSIONS, kind_of_journal
 from delegate.model.tasks import Destination
 from delegate.operations.doctor.findings import Area, Finding, Status, finding_of
 
@@ -27,6 +29,8 @@ _RECORDS = (
     ("coordination.k8s.io", "leases", ("get", "create", "update", "patch", "delete")),
 )
 _AT_ONCE = 16
+Needed = dict[Access, set[str]]
+"""Permissions, and the Applications that need them."""
 _MOST = 2_000
 
 
@@ -77,16 +81,17 @@ async def _check_cluster(cluster: Cluster, wanted: list[Need], namespaces: list[
             facts={"uid": cluster.uid, "version": version, "user": user},
         )
     ]
-    recorded, notes = await _read_records(cluster, namespaces)
+    recorded, canaries, notes = await _read_records(cluster, namespaces)
     found += notes
     needs = sorted(set(recorded) | set(wanted))
-    found += await _check_permissions(cluster, needs, user)
+    found += await _check_permissions(cluster, needs, canaries, user)
     return found
 
 
-async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[list[Need], list[Finding]]:
-    """What the Applications own that have been synced here."""
+async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[list[Need], Needed, list[Finding]]:
+    """What the Applications own that have been synced here, and what their canaries need."""
     needs: list[Need] = []
+    canaries: Needed = defaultdict(set)
     faults: list[DelegateError] = []
     for namespace in namespaces or [""]:
         try:
@@ -99,6 +104,10 @@ async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[li
             application = str((metadata.get("labels") or {}).get(APPLICATION_LABEL, ""))
             home = str(metadata.get("namespace", ""))
             needs += [Need(application, home, group, kind) for group, kind in (("", "ConfigMap"), ("coordination.k8s.io", "Lease"))]
+            if JOURNAL_LABEL in (metadata.get("labels") or {}):
+                for access in _needs_of_canary(str(metadata.get("name", "")), home):
+                    canaries[access].add(application)
+                continue
             try:
                 entries = read_inventory(item).entries
             except DelegateError as error:
@@ -116,10 +125,16 @@ async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[li
         )
         for fault in faults[:3]
     ]
-    return needs, found
+    return needs, canaries, found
 
 
-async def _check_permissions(cluster: Cluster, needs: Sequence[Need], user: str) -> list[Finding]:
+def _needs_of_canary(journal: str, namespace: str) -> Iterator[Access]:
+    for group, resource, verbs in PERMISSIONS.get(kind_of_journal(journal), ()):
+        for verb in verbs:
+            yield Access(verb, group, resource, namespace)
+
+
+async def _check_permissions(cluster: Cluster, needs: Sequence[Need], canaries: Needed, user: str) -> list[Finding]:
     if not needs:
         what = "no Application has been synced here yet, so there is nothing to ask for"
         hint = "name manifests with --manifests PATH to check beforehand"
@@ -134,7 +149,7 @@ async def _check_permissions(cluster: Cluster, needs: Sequence[Need], user: str)
             )
         ]
     resources, unknown = await _resolve(cluster, {GroupKind(need.group, need.kind) for need in needs})
-    by_access: dict[Access, set[str]] = defaultdict(set)
+    by_access: Needed = defaultdict(set, canaries)
     for need in needs:
         resource = resources.get(GroupKind(need.group, need.kind))
         if resource is None:
