@@ -14,6 +14,7 @@ from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
+from delegate.model.rollouts.versions import images_of
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands
 from tests.cluster.conftest import Server
 from tests.cluster.servers import eventually
@@ -217,3 +218,17 @@ def autoscaler(namespace: str) -> JsonObject:
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}],
         },
     }
+
+
+async def test_a_canary_of_another_container_keeps_the_image_that_the_last_one_brought(canarist: Canarist, cluster: Cluster) -> None:
+    """Each names only what it changes."""
+    body = deployment("web", OLD, 1, namespace=canarist.namespace)
+    body["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": "registry.example/side:1"})
+    await cluster.client.create(DEPLOYMENTS, body)
+
+    first = await canarist.run(images={"main": NEW})
+    second = await canarist.run(images={"side": "registry.example/side:2"}, task="task-2")
+
+    assert (first.outcome, second.outcome) == (Outcome.SUCCEEDED, Outcome.SUCCEEDED), second
+    live = await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web")
+    assert images_of(live["spec"]["template"]) == {"main": NEW, "side": "registry.example/side:2"}

@@ -21,7 +21,7 @@ from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
-from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, images_of
+from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, with_images
 from delegate.model.rollouts.workloads import available, canary_name, fence_of, wanted_replicas
 
 T = TypeVar("T")
@@ -123,27 +123,11 @@ class Sets:
         await self._decided(attempt)
 
     async def set_stable_images(self, images: dict[str, str]) -> JsonObject:
-        """The stable Deployment with these images; written only where it has others."""
+        """The stable set with these images; written only where it has others.
 
-        async def attempt() -> JsonObject:
-            live = await self.stable()
-            current = images_of(live["spec"]["template"])
-            if all(current.get(name) == image for name, image in images.items()):
-                return live
-            spec: JsonObject = {"containers": [], "initContainers": []}
-            initial = {str(each.get("name")) for each in live["spec"]["template"]["spec"].get("initContainers") or ()}
-            for name, image in images.items():
-                spec["initContainers" if name in initial else "containers"].append({"name": name, "image": image})
-            body = {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": self.workload, "namespace": self.namespace},
-                "spec": {"template": {"spec": {field: each for field, each in spec.items() if each}}},
-            }
-            self._authority.check()
-            return await self._apply(live, body, manager=CANARY_MANAGER)
-
-        return await self._decided(attempt)
+        No apply: one that names other containers than the last one did would take the images of those away.
+        """
+        return await self.change_stable(lambda spec: {**spec, "template": with_images(spec["template"], images)})
 
     async def set_stable_template(self, template: JsonObject) -> JsonObject:
         """The stable set with exactly this pod template; written only where it has another one."""
