@@ -190,7 +190,7 @@ async def test_what_a_controller_sets_back_is_refused(helm: Helm, syncer: Syncer
 
 async def test_helms_words_are_the_reason_where_it_fails(helm: Helm, syncer: Syncer) -> None:
     """A version that is no longer ready, in time; the records say failed."""
-    await helm.deploy("never-ready", "k")
+    await helm.deploy("broken", "k")
     await helm.deploy("two", "k")
 
     result = await run(syncer, {"helmRelease": {"name": "shop"}}, kind="rollback", seconds=24)
