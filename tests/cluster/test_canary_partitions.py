@@ -254,3 +254,23 @@ async def _uids(client: ApiClient, namespace: str) -> dict[str, str]:
 async def _holds(canarist: Canarist, client: ApiClient) -> bool:
     journal = await journal_of(canarist, client)
     return journal is not None and journal.phase is Phase.HELD
+
+
+async def test_a_held_canary_that_is_resumed_has_its_share_again(canarist: Canarist, cluster: Cluster) -> None:
+    """What somebody moved is put back at their word, and the step goes on."""
+    before = await set_stands(cluster.client, canarist.namespace)
+    running = asyncio.create_task(run(canarist, {"setWeight": 33}, {"pause": {}}))
+    await eventually(lambda: pauses(canarist, cluster.client), within=20)
+    patch = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 3}}}}
+    await cluster.client.patch(STATEFUL_SETS, canarist.namespace, "web", patch)
+    await eventually(lambda: _holds(canarist, cluster.client), within=20)
+
+    canarist.resume.request()
+    await eventually(lambda: pauses(canarist, cluster.client), within=20)
+    live = await cluster.client.get(STATEFUL_SETS, canarist.namespace, "web")
+    canarist.resume.request()
+    result = await running
+
+    assert partition_of(live["spec"]["updateStrategy"]) == 2
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert await ended(cluster, canarist, before) is Phase.PROMOTED

@@ -242,11 +242,13 @@ class CanaryWork:
         await self._record(self.journal.stepped(self._now(), words), keep_resume=False)
 
     async def _hold(self) -> None:
-        """Leaves everything as it stands until somebody says how it goes on."""
+        """Leaves everything as it stands until somebody says how it goes on: the new version then has its share again."""
         async with self._context.parked():
             while not await self._is_resumed():
                 self._authority.check()
                 await self._clock.sleep(_TICK_SECONDS)
+        if self.journal.count:
+            await self._size(Share(self.journal.weight, self.journal.weight, self.journal.count, 0))
         await self._record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._now(), "resumed"), reason=""), keep_resume=False)
 
     async def _verify(self, names: tuple[str, ...]) -> None:
