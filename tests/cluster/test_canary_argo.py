@@ -188,7 +188,7 @@ async def test_as_many_steps_as_pauses_or_nothing(canarist: Canarist, controller
     assert result.requests.writes == 0
 
 
-@pytest.mark.parametrize("at_write", [3, 4, 6, 8, 9])
+@pytest.mark.parametrize("at_write", [5, 10])
 async def test_another_attempt_goes_on_whatever_write_the_last_one_died_at(
     canarist: Canarist, cluster: Cluster, controller: RolloutsController, monkeypatch: pytest.MonkeyPatch, at_write: int
 ) -> None:
@@ -205,7 +205,7 @@ async def test_another_attempt_goes_on_whatever_write_the_last_one_died_at(
     assert await settled(cluster.client, canarist.namespace, NEW)
 
 
-@pytest.mark.parametrize("at_write", [5, 7, 8])
+@pytest.mark.parametrize("at_write", [7, 8])
 async def test_another_attempt_takes_back_whatever_write_the_last_one_died_at(
     canarist: Canarist, cluster: Cluster, controller: RolloutsController, monkeypatch: pytest.MonkeyPatch, at_write: int
 ) -> None:
