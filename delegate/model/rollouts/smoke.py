@@ -12,6 +12,7 @@ from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.strict import Strict
+from delegate.model.verification.checks import Fault, faults_of_names
 
 _LONGEST_NAME = 63
 _LONGEST_WORDS = 400
@@ -35,7 +36,6 @@ _OF_THE_POD = (
     "runtimeClassName",
 )
 _UNSTARTABLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
-Fault = tuple[str, str, str]
 
 
 class SmokeTest(Strict, frozen=True):
@@ -64,9 +64,7 @@ def faults_of_smoke_test(test: SmokeTest, *, known: Sequence[str], routed: bool)
             yield "timeout", "it leaves no time", "write a number and a unit, such as 2m"
     except ValueError as error:
         yield "timeout", str(error), "write a number and a unit, such as 2m"
-    for name in test.verify:
-        if name not in known:
-            yield "verify", f"it names the check {name!r}, which spec.verification does not hold", f"it holds: {', '.join(known) or 'none'}"
+    yield from faults_of_names("verify", test.verify, known)
     if test.verify and not routed:
         words = "without a router the new pods get load as soon as they are ready, so they can't be looked at before"
         yield "verify", words, "give a command, or route by gatewayAPI, istio or nginx"

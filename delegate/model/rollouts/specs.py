@@ -11,7 +11,7 @@ from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.smoke import SmokeTest, faults_of_smoke_test
 from delegate.model.sources import Source
 from delegate.model.strict import Strict
-from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
+from delegate.model.verification.checks import Check, VerifySpec, faults_of_names, faults_of_verification
 
 MOST_STEPS = 100
 KINDS = ("Deployment", "StatefulSet", "Rollout")
@@ -146,11 +146,8 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
 
 
 def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
-    for name in spec.background:
-        if name not in spec.checks_named:
-            words = f"it names the check {name!r}, which spec.verification does not hold"
-            yield "background", words, f"it holds: {', '.join(spec.checks_named) or 'none'}"
-    if spec.background and not any(step.set_weight for step in spec.steps):
+    yield from faults_of_names("background", spec.background, spec.checks_named)
+    if spec.background and spec.workload.kind != "Rollout" and not any(step.set_weight for step in spec.steps):
         yield "background", "the new version gets no load in any step, so there is nothing to watch", "add a step with a setWeight"
 
 
@@ -167,6 +164,8 @@ def _faults_of_rollout(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         yield "source", "a canary of a Rollout brings images only", "give `images`"
     if spec.smoke_test is not None:
         yield "smokeTest", "a Rollout is tried by analyses of its own", "leave it out"
+    if spec.background:
+        yield "background", "a Rollout is watched by background analyses of its own", "name the checks in verify steps"
 
 
 def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
@@ -192,7 +191,6 @@ def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
 
 
 def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
-    known = spec.checks_named
     for position, step in enumerate(spec.steps):
         place = f"steps[{position}]"
         given = [each for each in (step.set_weight, step.pause, step.verify) if each is not None]
@@ -207,7 +205,4 @@ def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
                 yield place, str(error), "write a number and a unit, such as 30s, or none to wait for `task resume`"
         if step.verify is not None and not step.verify:
             yield place, "verify names no check", "name some of spec.verification"
-        for name in step.verify or ():
-            if name not in known:
-                words = f"verify names the check {name!r}, which spec.verification does not hold"
-                yield place, words, f"it holds: {', '.join(known) or 'none'}"
+        yield from faults_of_names(place, step.verify or (), spec.checks_named)

@@ -6,7 +6,7 @@ verified where it concerns evidence.
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -288,6 +288,14 @@ def _faults_of_times_of_the_whole(spec: VerifySpec) -> Iterable[Fault]:
     yield from faults
     if spec.window is not None and not faults and parse_time(spec.window.end) <= parse_time(spec.window.start):
         yield "window.to", "the window ends before it begins", ""
+
+
+def faults_of_names(field: str, names: Iterable[str], known: Collection[str]) -> Iterable[Fault]:
+    """Of checks that are named and not there."""
+    for name in names:
+        if name not in known:
+            words = f"it names the check {name!r}, which spec.verification does not hold"
+            yield field, words, f"it holds: {', '.join(known) or 'none'}"
 
 
 def faults_of_check(check: Check, where: str, variables: Mapping[str, str]) -> Iterable[Fault]:
