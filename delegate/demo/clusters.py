@@ -42,12 +42,17 @@ class ClusterView:
             return _checked(answer.status, place, await answer.json(content_type=None))
 
     async def versions(self) -> dict[str, str]:
-        """The resourceVersion of every object that the application could have: equal before and after, if nobody wrote."""
+        """The version of every object that the application could have: equal before and after, if nobody wrote.
+
+        Where an object has a generation that is it: its controllers may still be writing its status.
+        """
         found: dict[str, str] = {}
         for plural in ("configmaps", "secrets", "services", "serviceaccounts", "deployments"):
             listed = await self.read(plural)
             assert listed is not None
-            found |= {f"{plural}/{item['metadata']['name']}": item["metadata"]["resourceVersion"] for item in listed["items"]}
+            for item in listed["items"]:
+                metadata = item["metadata"]
+                found[f"{plural}/{metadata['name']}"] = str(metadata.get("generation") or metadata["resourceVersion"])
         return found
 
     def _address(self, place: str) -> str:

@@ -192,10 +192,10 @@ class Running:
 
 @asynccontextmanager
 async def running_behind_proxy(
-    directory: Path, engine: TestEngine, *, rules: DaemonRules = QUICK_RULES
+    directory: Path, engine: TestEngine, *, rules: DaemonRules = QUICK_RULES, rhythm: Rhythm = QUICK_RHYTHM
 ) -> AsyncIterator[tuple[Operator, FaultProxy, Running]]:
     """A registered daemon that reaches its manager through a fault proxy."""
-    async with running_manager(directory) as operator, fault_proxy(operator.manager.url) as proxy:
+    async with running_manager(directory, rhythm=rhythm) as operator, fault_proxy(operator.manager.url) as proxy:
         settings = settings_for(proxy.url, await operator.token(), directory / "delegate")
         async with running_daemon(settings, engine, rules=rules) as running:
             await running.registered()

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from delegate.cli.exits import exit_code_of_stop
@@ -12,7 +13,16 @@ from delegate.foundation.lifecycle import StopReason
 from delegate.model.results import TaskResult
 from delegate.model.tasks import Task
 from delegate.protocol import routes
-from tests.daemon.harness import PATIENT_RULES, Running, TestEngine, result_of, running_behind_proxy, running_daemon, settings_for
+from tests.daemon.harness import (
+    PATIENT_RULES,
+    QUICK_RHYTHM,
+    Running,
+    TestEngine,
+    result_of,
+    running_behind_proxy,
+    running_daemon,
+    settings_for,
+)
 from tests.daemon.waiting import eventually
 from tests.fakes.fault_proxy import Fault, Point
 
@@ -89,7 +99,8 @@ async def test_a_second_signal_hurries(tmp_path: Path) -> None:
 async def test_a_batch_on_its_way_is_handed_back(tmp_path: Path, fault: Fault | None) -> None:
     """Case 14: handed out while the poll is being cancelled, it is released, or found missing; it costs no attempt."""
     first, second = TestEngine(short_or_long), TestEngine()
-    async with running_behind_proxy(tmp_path, first, rules=PATIENT_RULES) as (operator, proxy, running):
+    long_polls = msgspec.structs.replace(QUICK_RHYTHM, poll_seconds=3.0)  # enough for the task to be there
+    async with running_behind_proxy(tmp_path, first, rules=PATIENT_RULES, rhythm=long_polls) as (operator, proxy, running):
         proxy.inject(Fault.DELAY, routes.ACQUIRE, point=Point.AFTER, seconds=30.0, count=1)
         if fault is not None:
             proxy.inject(fault, routes.RELEASE)

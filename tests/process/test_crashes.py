@@ -1,6 +1,7 @@
 """Processes are killed at any moment: no task is lost, each has one final state, and nothing stale is taken."""
 
 import asyncio
+import datetime as dt
 import random
 import signal
 from contextlib import AsyncExitStack
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
+from delegate.daemon.connection.inspection import list_entries
 from delegate.manager.settings import Rhythm
 from tests.daemon.harness import QUICK_RHYTHM, Json, Operator, running_manager
 from tests.daemon.waiting import eventually
@@ -53,6 +55,8 @@ async def test_a_restart_settles_at_once(tmp_path: Path) -> None:
         async with child_delegate(tmp_path, operator.manager.url, token) as first:
             tasks = [await operator.submit(f"sleep-{number + 1}.5") for number in range(5)]
             await eventually(lambda: len(effects(tmp_path, "began")) == 5)
+            journals = tmp_path / "first" / "outbox"  # written beside the work, which doesn't wait for it
+            await eventually(lambda: len(list_entries(journals, dt.datetime.now(dt.UTC))) == 5)
             first.signal(signal.SIGKILL)
             await first.ended()
         async with child_delegate(tmp_path, operator.manager.url, token) as second:
