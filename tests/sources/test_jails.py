@@ -146,6 +146,19 @@ async def test_nothing_is_left(tmp_path: Path) -> None:
     await until(lambda: not any((tmp_path / "jails").iterdir()))
 
 
+async def test_jails_that_come_and_go_side_by_side_are_in_nobodys_way(tmp_path: Path) -> None:
+    """Each looks for what killed processes left, and finds what others take away under its eyes."""
+
+    async def come_and_go() -> None:
+        for _ in range(100):
+            async with open_jail(tmp_path / "jails", LIMITS):
+                pass
+
+    await asyncio.gather(*(come_and_go() for _ in range(4)))
+
+    assert list((tmp_path / "jails").iterdir()) == []
+
+
 async def test_a_jail_that_cant_be_made(tmp_path: Path) -> None:
     """The directory is named, and what to do."""
     (tmp_path / "file").write_text("")

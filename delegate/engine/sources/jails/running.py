@@ -1,6 +1,7 @@
 """Runs a renderer in a jail: a private directory that it may write to, its own program, the system's libraries, no more."""
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
@@ -188,5 +189,6 @@ def _make(parent: Path) -> Path:
 def _remove_stale(parent: Path) -> None:
     """What processes left that were killed; others may be rendering beside us."""
     for old in parent.iterdir():
-        if time.time() - old.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS:
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # theirs is gone just now
+            if time.time() - old.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
