@@ -62,9 +62,11 @@ class Shop:
     def __init__(self) -> None:
         self.ratio: float | None = 0.1
         self.asked = 0
+        self.pods: list[int] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked += 1
+        self.pods.append(len(request.query.get("pods", "").split("|")))
         return web.json_response({"errors": self.ratio})
 
 
@@ -122,6 +124,22 @@ async def test_nothing_is_promoted_without_an_answer_to_what_is_watched(
     else:
         assert result.error is not None
         assert result.error.message.startswith("errors: ")
+
+
+async def test_what_is_watched_are_the_pods_of_the_share_that_stands(
+    canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]
+) -> None:
+    """With more pods they are asked of all of them; nothing is promoted on the first one's evidence."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    watched = {**check, "url": f"{check['url']}?pods=$PODS"}
+
+    result = await canarist.run(
+        {"setWeight": 33}, {"pause": {"duration": "1s"}}, {"setWeight": 50}, verification=[watched], background=["errors"]
+    )
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert (metrics.pods[0], metrics.pods[-1]) == (1, 2)
 
 
 async def test_who_goes_on_after_a_crash_watches_anew(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:

@@ -201,6 +201,8 @@ class CanaryWork:
         if self._router.separates:
             await self._route(weight)
         self._restarts = await self._pods.restarts()
+        self._background.check()
+        await self._background.stop()  # begun anew: of all the pods, with the share that they have now
         changed = msgspec.structs.replace(self.journal, weight=weight, count=share.count)
         await self._record(changed.stepped(self._now(), f"setWeight {weight:g}: {share}"))
 
@@ -223,6 +225,7 @@ class CanaryWork:
     async def _route(self, weight: float) -> None:
         """A weight, only to a set that bears it, and read back."""
         self._authority.check()
+        self._background.check()
         await self._router.set_weight(weight, self.journal.routes)
         await self._read_back(weight)
 
