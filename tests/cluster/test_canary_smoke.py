@@ -75,6 +75,17 @@ async def test_one_that_does_not_pass_takes_the_canary_back(canarist: Canarist, 
     assert await jobs_of(cluster, canarist) == []
 
 
+async def test_one_that_does_not_pass_is_never_held(canarist: Canarist, cluster: Cluster) -> None:
+    """Whatever the task says of failures: whoever resumed it would promote what has not passed."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+
+    result = await canarist.run({"setWeight": 33}, smokeTest=test_of("fail"), onFailure="hold")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert not any("held" in words for words in result.notices)
+    assert await image_of(cluster.client, canarist.namespace) == OLD
+
+
 async def test_its_pod_is_nobodys_but_ours(canarist: Canarist, cluster: Cluster) -> None:
     """It has none of the labels that a Service selects by, and what the new version reads; a cancelled canary takes it along."""
     await stable_stands(cluster.client, canarist.namespace, replicas=2)

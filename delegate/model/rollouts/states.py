@@ -7,7 +7,8 @@
         |          |            |
         +----------+------------+--> aborting -> restored
 
-From aborting nothing goes forward, and what is promoted or restored stays so. While it stands at `clearing` the new version is the stable
+What fails while it starts is taken back, never held: a resume leads to the steps, past a smoke test that did not pass. From aborting
+nothing goes forward, and what is promoted or restored stays so. While it stands at `clearing` the new version is the stable
 one, and the set beside it is on its way out.
 """
 
@@ -40,7 +41,6 @@ class Move(enum.StrEnum):
 _TABLE: dict[tuple[Phase, Move], Phase] = {
     (Phase.STARTING, Move.STEP): Phase.STEPPING,
     (Phase.STARTING, Move.ABORT): Phase.ABORTING,
-    (Phase.STARTING, Move.HOLD): Phase.HELD,
     (Phase.STEPPING, Move.STEP): Phase.STEPPING,
     (Phase.STEPPING, Move.HOLD): Phase.HELD,
     (Phase.STEPPING, Move.PROMOTE): Phase.PROMOTING,
