@@ -103,6 +103,22 @@ async def test_a_broken_configuration_stops_no_check(tmp_path: Path, bench: Benc
     assert find(ended, "directory DELEGATE_STATE_DIR", "ok")
 
 
+async def test_a_token_that_can_not_be_read_does_not_hide_the_way(tmp_path: Path) -> None:
+    """The address that is set stands, and is tried; where the way itself is set wrongly, nothing is said to be missing."""
+    (tmp_path / "token").touch()
+    async with running_manager(tmp_path) as operator:
+        ended = await examine(tmp_path, "--idle=0s", DELEGATE_MANAGER_URL=operator.manager.url, DELEGATE_TOKEN_FILE=str(tmp_path / "token"))
+    clear = await examine(tmp_path, DELEGATE_MANAGER_URL="http://manager.example", DELEGATE_TOKEN_FILE=str(tmp_path / "token"))
+    lost = await examine(tmp_path, DELEGATE_MANAGER_URL="https://manager.example", HTTPS_PROXY="ftp://nowhere")
+
+    assert ended.code == 2
+    assert "is empty" in find(ended, "settings", "failed")[0]["what"]
+    assert find(ended, "manager", "ok")
+    for refused in (clear, lost):
+        assert "was not looked at" in find(refused, "manager", "failed")[0]["what"]
+        assert not find(refused, "way")
+
+
 async def test_somebody_who_answers_in_the_managers_place_is_told(tmp_path: Path) -> None:
     """Case 36: a captive portal's page is something between; status, content type and hops are there."""
 

@@ -128,7 +128,8 @@ def load(
 
 @dataclass(frozen=True)
 class Examined(Generic[P]):
-    """Settings of which some may be broken: `settings` has the defaults in the place of each section in `broken`."""
+    """Settings of which some may be broken: `settings` has the defaults in the place of each value that can't be used; `broken` names the
+    sections with such values, or with values that don't go together."""
 
     settings: P
     broken: frozenset[str]
@@ -154,7 +155,7 @@ def examine(
             broken.add(name)
         if parts[name] is None:
             harmless = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH")}
-            parts[name] = _Loading({}, harmless).build(part, require=False)
+            parts[name] = replace(_Loading({}, harmless).build(part, require=False), **loading.sound)
     settings = program(**parts)
     return Examined(settings, frozenset(broken), tuple(loading.errors), Loaded(settings, loading.places, tuple(loading.warnings)))
 
@@ -177,6 +178,8 @@ class _Loading:
         self.errors: list[SettingsError] = []
         self.warnings: list[SettingsWarning] = []
         self.places: dict[str, Place] = {}
+        self.sound: dict[str, object] = {}
+        """What was given for the section that was built last and can be used, by field."""
         self._told: set[str] = set()
         self._flags = flags
         self._environment = environment
@@ -232,12 +235,16 @@ class _Loading:
         """A section, or None where one of its values can't be used (the faults are recorded)."""
         before = len(self.errors)
         values: dict[str, object] = {}
+        self.sound = {}
         for field, declared in settings_of(part):
+            before_this = len(self.errors)
             found = self._find(declared)
             if found is not None:
                 text, place = found
                 self.places[declared.key] = place
                 values[field.name] = self._parse(declared, text, place)
+                if len(self.errors) == before_this:
+                    self.sound[field.name] = values[field.name]
             else:
                 self.places[declared.key] = DEFAULT
                 if declared.computed is not None and len(self.errors) == before:

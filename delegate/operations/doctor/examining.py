@@ -59,10 +59,10 @@ def _checks(examined: Examined[DelegateSettings], environment: Mapping[str, str]
         Check("programs", Area.TOOLS, lambda: check_programs(settings, environment)),
         Check("system authorities", Area.NETWORK, _check_roots),
     ]
-    if settings.link.url and not examined.broken & {"link", "network"}:
+    if settings.link.url and "network" not in examined.broken and not any(settings.link.faults()):
         checks += _link_checks(settings, wishes)
     else:
-        checks.append(Check("manager", Area.NETWORK, _no_manager))
+        checks.append(Check("manager", Area.NETWORK, lambda: _no_manager(settings.link.url)))
     if wishes.repositories and "network" not in examined.broken:
         checks.append(Check("sources", Area.NETWORK, lambda: check_sources(settings, wishes.repositories), "", _SOURCE_SECONDS))
     checks += [
@@ -125,9 +125,11 @@ async def _check_settings(examined: Examined[DelegateSettings]) -> list[Finding]
     return found
 
 
-async def _no_manager() -> list[Finding]:
-    hint = "set DELEGATE_MANAGER_URL"
-    return [Finding(check="manager", area=Area.SETTINGS, status=Status.FAILED, what="no usable address of a manager is set", hint=hint)]
+async def _no_manager(url: str) -> list[Finding]:
+    what, hint = "no usable address of a manager is set", "set DELEGATE_MANAGER_URL"
+    if url:
+        what, hint = "was not looked at: a setting of the way there can't be used", "mend what is said under settings first"
+    return [Finding(check="manager", area=Area.SETTINGS, status=Status.FAILED, what=what, where=url, hint=hint)]
 
 
 async def _check_roots() -> list[Finding]:
