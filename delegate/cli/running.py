@@ -1,6 +1,9 @@
 """`delegate run`: the daemon."""
 
 import asyncio
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -69,6 +72,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
     from delegate.foundation.settings.proxies import ProxyRules  # noqa: PLC0415
 
     state = settings.identity.state_dir
+    _provide_temporary_files(state)
     proxies = ProxyRules.from_settings(settings.network)
     retrying = Retrying.from_settings(settings.retry)
     return build_engine(
@@ -90,3 +94,17 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         health_rules=settings.rules.health,
         providers=settings.evidence.providers,
     )
+
+
+def _provide_temporary_files(state: Path) -> None:
+    """Where nothing outside the state directory can be written, also our temporary files and those of children lie in it."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        place = state / "tmp"
+        try:
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            return  # the daemon tries the state directory itself, and says what is wrong with it
+        tempfile.tempdir = os.environ["TMPDIR"] = str(place)

@@ -1,16 +1,22 @@
-"""The doctor in containers: as a user that nobody knows, and on a file system that is read-only."""
+"""The doctor and the daemon in containers: as a user that nobody knows, and on a file system that is read-only."""
 
+import asyncio
+import contextlib
 import os
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import trustme
 
+from tests.cli.clusters import Bench
 from tests.cli.programs import Ended
+from tests.daemon.harness import running_manager
 from tests.daemon.networks.servers import directory, program
+from tests.process.harness import delegate_variables
 
 UID = 1000710000
 _SCRIPT = """set -e
@@ -39,18 +45,25 @@ def place() -> Iterator[Path]:
         yield made
 
 
-def examine(place: Path, *, read_only: bool = False, **variables: str) -> Ended:
-    """What the doctor says to uid 1000710000 of group 0, without a home and without a passwd entry."""
+def container(place: Path, *, read_only: bool) -> dict[str, str]:
+    """What the script that makes one is told."""
     base = Path(sys.base_prefix)
     hidden = "/" + "/".join(base.parts[1:3]) if base.parts[1:2] == ("root",) else ""
-    environment = {
-        **{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PLACE": str(place), "HIDDEN": hidden, "USER_ID": str(UID)},
-        **({"READ_ONLY": "1"} if read_only else {}),
-    }
+    told = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PLACE": str(place), "HIDDEN": hidden, "USER_ID": str(UID)}
+    return told | ({"READ_ONLY": "1"} if read_only else {})
+
+
+def inside(variables: Mapping[str, str], *arguments: str) -> list[str]:
+    """The program in such a container."""
     given = [f"{name}={value}" for name, value in variables.items()]
     command = [program("unshare", "util-linux"), "--mount", "sh", "-c", _SCRIPT, "sh", *given]
-    command += [sys.executable, "-m", "delegate", "doctor", "--idle=0s"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment, check=False)
+    return [*command, sys.executable, "-m", "delegate", *arguments]
+
+
+def examine(place: Path, *, read_only: bool = False, **variables: str) -> Ended:
+    """What the doctor says to uid 1000710000 of group 0, without a home and without a passwd entry."""
+    command = inside(variables, "doctor", "--idle=0s")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, env=container(place, read_only=read_only), check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -83,6 +96,35 @@ def test_a_read_only_file_system_with_one_writable_volume_is_enough(place: Path)
     assert "FAIL  directory DELEGATE_DLQ_DIR: can't be written to: Read-only file system" in ended.stdout
     assert "mount a writable volume there (an emptyDir)" in ended.stdout
     assert "root file system: is read-only" in ended.stdout
+
+
+async def test_a_daemon_needs_the_one_volume_and_no_other(place: Path, tmp_path: Path, bench: Bench) -> None:
+    """Cases 32 and 33: a user that nobody knows, no home, no /tmp: it enrols and finds its cluster; temporary files stay in its place."""
+    state, kubeconfig = place / "writable" / "state", place / "kubeconfig"
+    kubeconfig.write_bytes(bench.kubeconfig.read_bytes())
+    async with running_manager(tmp_path) as operator:
+        given = delegate_variables(operator.manager.url, await operator.token(), state, DELEGATE_KUBECONFIG=str(kubeconfig))
+        environment = container(place, read_only=True)
+        process = await asyncio.create_subprocess_exec(
+            *inside(given, "run"), env=environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            assert process.stderr is not None
+            async with asyncio.timeout(30.0):
+                said = b""
+                while b"clusters.found" not in said:
+                    line = await process.stderr.readline()
+                    assert line, said.decode()
+                    said += line
+                process.terminate()
+                said += await process.stderr.read()
+            assert await process.wait() == 0, said.decode()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    assert stat.S_IMODE((state / "tmp").stat().st_mode) == stat.S_IMODE(state.stat().st_mode) == 0o700
 
 
 def test_a_volume_over_the_systems_authorities_is_told(place: Path) -> None:

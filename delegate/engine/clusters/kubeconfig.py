@@ -82,12 +82,12 @@ class Kubeconfig(msgspec.Struct, frozen=True):
 
 def locate(explicit: str, environment: Mapping[str, str] = os.environ) -> str:
     """Which kubeconfig a person means: the one given, else `KUBECONFIG`, else `~/.kube/config`; may be a list of files."""
-    return explicit or environment.get("KUBECONFIG") or str(Path(environment.get("HOME") or Path.home()) / ".kube" / "config")
+    return explicit or environment.get("KUBECONFIG") or str(Path(environment.get("HOME") or "~") / ".kube" / "config")
 
 
 def read_kubeconfig(locations: str) -> Kubeconfig:
     """Reads `locations` (files, separated as in PATH). Blocking. Raises KubeconfigError that names file, line and remedy."""
-    paths = [Path(part).expanduser().absolute() for part in locations.split(os.pathsep) if part]
+    paths = [Path(os.path.expanduser(part)).absolute() for part in locations.split(os.pathsep) if part]
     if not paths:
         raise KubeconfigError("no kubeconfig is given", hint=_HINT_FILE)
     contents = [(path, content) for path in paths if (content := _read(path, alone=len(paths) == 1)) is not None]
@@ -269,6 +269,8 @@ class _UnusableError(Exception):
 
 def _load_with_library(document: JsonObject) -> _Loaded:
     """Blocking; writes no file, since no certificate is left in the document. Raises TimeoutError, _UnusableError."""
+    if os.path.expanduser("~") == "~":  # it asks for one while it is loaded, and fails for a user without HOME and passwd entry
+        os.environ["HOME"] = "/"  # as container runtimes have it
     config = importlib.import_module("kubernetes_asyncio.config")
     configuration = importlib.import_module("kubernetes_asyncio.client").Configuration()
 

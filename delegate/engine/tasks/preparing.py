@@ -64,7 +64,7 @@ class Parts(msgspec.Struct, frozen=True):
     author: Identity = Identity()
     forges: tuple[KnownForge, ...] = ()
     providers: Providers | None = None
-    helm: HelmCommands = HelmCommands("helm", Path(tempfile.gettempdir()), {})
+    helm: HelmCommands = msgspec.field(default_factory=lambda: HelmCommands("helm", Path(tempfile.gettempdir()), {}))
 
 
 class Ground(msgspec.Struct, frozen=True):

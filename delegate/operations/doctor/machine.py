@@ -105,7 +105,7 @@ def _examine_temporary() -> Finding:
             status=Status.WARNING,
             what=f"can't be written to: {error.strerror}",
             where=str(place),
-            hint="nothing of ours needs it; credential plugins may: set TMPDIR to a directory under DELEGATE_STATE_DIR",
+            hint="the daemon takes a directory in DELEGATE_STATE_DIR instead, for credential plugins too; TMPDIR names another one",
         )
     return Finding(check="directory TMPDIR", area=Area.STORAGE, status=Status.OK, what="may be written", where=str(place))
 
