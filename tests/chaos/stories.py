@@ -257,15 +257,21 @@ class Story:
             await life.start()
 
     async def _wait_until_all_ended(self) -> None:
+        """Tasks of one application run one after another, and how many of them are left is up to the dice: what counts is that some end."""
         until = time.monotonic() + _MENDING_SECONDS
         left: list[Json] = []
+        fewest: int | None = None
         while time.monotonic() < until:
             for life in (self._manager, *self._delegates):
                 await life.start()  # one that ended, as it may after a part of it failed again and again
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, AssertionError):
-                left = [each for state in ("queued", "running") for each in (await self._ask("GET", f"/tasks?state={state}"))["items"]]
+                left = [
+                    each for state in ("queued", "running") for each in (await self._ask("GET", f"/tasks?state={state}&limit=500"))["items"]
+                ]
                 if not left:
                     return
+                if fewest is None or len(left) < fewest:
+                    fewest, until = len(left), time.monotonic() + _MENDING_SECONDS
             await asyncio.sleep(0.2)
         for each in left[:10]:
             shown = await self._ask("GET", f"/tasks/{each['id']}")
