@@ -26,12 +26,12 @@ def stops_of(spec: JsonObject) -> tuple[Stop, ...]:
     strategy = spec.get("strategy") or {}
     blue_green = strategy.get("blueGreen")
     if blue_green is not None:
-        endless = blue_green.get("autoPromotionEnabled") is False and not blue_green.get("autoPromotionSeconds")
+        endless = blue_green.get("autoPromotionEnabled") is False  # then its controller heeds no autoPromotionSeconds
         return (Stop(_BLUE_GREEN, 0.0),) if endless else ()
     found, weight = [], 0.0
     for index, step in enumerate((strategy.get("canary") or {}).get("steps") or ()):
         weight = float(step.get("setWeight", weight))
-        if "pause" in step and not (step["pause"] or {}).get("duration"):
+        if "pause" in step and (step["pause"] or {}).get("duration") is None:
             found.append(Stop(index, weight))
     return tuple(found)
 
