@@ -22,16 +22,6 @@ _PENDING = "pending-"
 _DEPLOYED, _SUPERSEDED, _FAILED = "deployed", "superseded", "failed"
 
 
-class _Info(msgspec.Struct, frozen=True):
-    status: str = ""
-    description: str = ""
-
-
-class _Release(msgspec.Struct, frozen=True):
-    manifest: str = ""
-    info: _Info = _Info()
-
-
 class HelmRecord(msgspec.Struct, frozen=True):
     """One revision of a release, by its labels. `modified`: seconds since 1970."""
 
@@ -113,12 +103,12 @@ def choose_record(records: Sequence[HelmRecord], name: str, revision: int, *, no
 
 def manifest_of(record: HelmRecord) -> str:
     """The objects of a revision, as YAML. Raises CorruptReleaseError."""
-    return _decode(record).manifest
+    return str(_decode(record).get("manifest", ""))
 
 
 def as_failed(record: HelmRecord) -> JsonObject:
     """The Secret of a record that was left pending, saying that it failed. Raises CorruptReleaseError."""
-    payload = msgspec.json.decode(_payload(record))
+    payload = _decode(record)
     payload["info"] = {**payload.get("info", {}), "status": _FAILED, "description": "nobody was at work on it any more"}
     compressor = zlib.compressobj(wbits=31)
     packed = compressor.compress(msgspec.json.encode(payload)) + compressor.flush()
@@ -128,9 +118,9 @@ def as_failed(record: HelmRecord) -> JsonObject:
     return {**record.secret, "metadata": {**metadata, "labels": labels}, "data": {**record.secret["data"], "release": data}}
 
 
-def _decode(record: HelmRecord) -> _Release:
+def _decode(record: HelmRecord) -> JsonObject:
     try:
-        return msgspec.json.decode(_payload(record), type=_Release)
+        return msgspec.json.decode(_payload(record), type=JsonObject)
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise _corrupt(record) from None  # the decoder's words may hold values
 

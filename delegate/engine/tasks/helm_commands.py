@@ -1,10 +1,8 @@
 """The real helm, at work on a cluster: with a kubeconfig of its own that nobody else can read, and nothing of this machine's."""
 
-import asyncio
-import contextlib
+import base64
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,8 +10,10 @@ import msgspec
 from delegate.engine.clusters.credentials import Credentials
 from delegate.engine.sources.commands import Command, minimal_environment, run_command
 from delegate.engine.sources.errors import CommandNotFoundError
+from delegate.engine.sources.keyfiles import private_files
 from delegate.engine.tasks.errors import HelmFailedError
 from delegate.foundation.redaction import redact
+from delegate.foundation.secrets import Secret
 from delegate.model.resources import JsonObject
 
 _GRACE_SECONDS = 15.0
@@ -29,14 +29,17 @@ class HelmCommands(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
 
     async def roll_back(self, credentials: Credentials, *, name: str, revision: int, namespace: str, seconds: float) -> None:
-        """Returns when all of it is ready. Raises HelmFailedError in helm's words, CommandNotFoundError, CommandTimeoutError."""
+        """Returns when all of it is ready. Raises HelmFailedError in helm's words, CommandNotFoundError, CommandTimeoutError,
+        CacheDirectoryError."""
         program = shutil.which(self.program, path=self.environment.get("PATH"))
         if program is None:
             raise CommandNotFoundError(f"{self.program} is not installed", hint="install it on PATH, or set DELEGATE_HELM to its path")
-        async with self._home(credentials) as home:
+        async with private_files(self.directory, {"kubeconfig": _kubeconfig(credentials)}) as files:
+            kubeconfig = files["kubeconfig"]
+            home = kubeconfig.parent
             arguments = (
                 *(program, "rollback", name, str(revision), "--namespace", namespace),
-                *("--kubeconfig", str(home / "kubeconfig"), "--wait", "--timeout", f"{max(1, int(seconds))}s"),
+                *("--kubeconfig", str(kubeconfig), "--wait", "--timeout", f"{max(1, int(seconds))}s"),
             )
             places = {variable: str(home) for variable in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
             command = Command(arguments, minimal_environment(self.environment) | places, home, grace_seconds=_GRACE_SECONDS)
@@ -45,22 +48,12 @@ class HelmCommands(msgspec.Struct, frozen=True):
             words = redact(ended.stderr.strip() or ended.stdout.decode(errors="replace").strip())[-_LONGEST_WORDS:]
             raise HelmFailedError(f"helm rollback {name} {revision} ended with {ended.exit_code}: {words}")
 
-    @contextlib.asynccontextmanager
-    async def _home(self, credentials: Credentials) -> AsyncIterator[Path]:
-        await asyncio.to_thread(self.directory.mkdir, parents=True, exist_ok=True)
-        home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="helm-", dir=self.directory))  # 0700
-        try:
-            await asyncio.to_thread(_lay_out, home, credentials)
-            yield home
-        finally:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, home, ignore_errors=True))
 
-
-def _lay_out(home: Path, credentials: Credentials) -> None:
+def _kubeconfig(credentials: Credentials) -> str:
     cluster: JsonObject = {"server": credentials.server}
     user: JsonObject = {}
     if credentials.ca:
-        cluster["certificate-authority"] = str(_private(home / "ca.pem", credentials.ca))
+        cluster["certificate-authority-data"] = _encoded(credentials.ca)
     if not credentials.verify:
         cluster["insecure-skip-tls-verify"] = True
     if credentials.server_name:
@@ -68,12 +61,10 @@ def _lay_out(home: Path, credentials: Credentials) -> None:
     if credentials.proxy is not None:
         cluster["proxy-url"] = credentials.proxy.reveal()
     if credentials.certificate is not None:
-        user["client-certificate"] = str(_private(home / "client.pem", credentials.certificate.chain))
-        user["client-key"] = str(_private(home / "client.key", credentials.certificate.key))
+        user["client-certificate-data"] = _encoded(credentials.certificate.chain)
+        user["client-key-data"] = _encoded(credentials.certificate.key)
     if credentials.authorization is not None:
-        kind, _, value = credentials.authorization.reveal().partition(" ")
-        if kind == "Bearer":
-            user["token"] = value
+        user |= _login(credentials.authorization)
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -82,10 +73,16 @@ def _lay_out(home: Path, credentials: Credentials) -> None:
         "users": [{"name": "here", "user": user}],
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
     }
-    _private(home / "kubeconfig", msgspec.json.encode(document))
+    return msgspec.json.encode(document).decode()
 
 
-def _private(path: Path, content: bytes) -> Path:
-    path.touch(mode=0o600)
-    path.write_bytes(content)
-    return path
+def _login(authorization: Secret) -> JsonObject:
+    kind, _, value = authorization.reveal().partition(" ")
+    if kind != "Basic":
+        return {"token": value}
+    username, _, password = base64.b64decode(value).decode().partition(":")
+    return {"username": username, "password": password}
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()

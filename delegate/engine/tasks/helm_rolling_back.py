@@ -10,19 +10,23 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import yaml
+import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.leases import hold_lease
+from delegate.engine.sources.limits import SourceLimits
+from delegate.engine.sources.loader.files import SourceFile, load
+from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import HelmFailedError, NothingToRollBackError, OwnedElsewhereError
 from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.reports import Report
+from delegate.foundation.errors import ErrorGroup
 from delegate.foundation.quantities import parse_duration
 from delegate.model.changes import diff_bodies
-from delegate.model.errors import CorruptReleaseError
+from delegate.model.errors import CorruptReleaseError, ManifestError
 from delegate.model.helm_releases import RECORD_SELECTOR, HelmChoice, HelmRecord, as_failed, choose_record, manifest_of, read_records
 from delegate.model.plan import PlannedChange
 from delegate.model.resource_types import SECRETS
@@ -34,7 +38,6 @@ from delegate.model.tasks import Task
 
 _MANAGER = "helm"
 _MARGIN_SECONDS = 20.0
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class HelmUndo:
@@ -86,10 +89,9 @@ class HelmUndo:
 
     async def _plan(self, cluster: Cluster, client: ApiClient, choice: HelmChoice) -> list[PlannedChange]:
         """What the objects of the target would change in what runs, by a dry run of each; and what of the newer revision would go."""
-        wanted = _objects_of(choice.target, self._namespace)
-        gone = [body for key, body in _objects_of(choice.current, self._namespace).items() if key not in wanted]
-        changes = [await self._change(cluster, client, body, goes=False) for body in wanted.values()]
-        changes += [await self._change(cluster, client, body, goes=True) for body in gone]
+        wanted, current = await _objects_of(choice.target, self._namespace), await _objects_of(choice.current, self._namespace)
+        steps = [(body, False) for body in wanted.values()] + [(body, True) for key, body in current.items() if key not in wanted]
+        changes = await for_each(steps, lambda step: self._change(cluster, client, step[0], goes=step[1]))
         self._report.planned(changes)
         return changes
 
@@ -165,18 +167,12 @@ def _marked(metadata: JsonObject, name: str, namespace: str) -> JsonObject:
     return {**metadata, "labels": labels, "annotations": {**(metadata.get("annotations") or {}), **ours}}
 
 
-def _objects_of(record: HelmRecord, namespace: str) -> dict[tuple[str, str, str, str], JsonObject]:
-    """Raises CorruptReleaseError."""
+async def _objects_of(record: HelmRecord, namespace: str) -> dict[tuple[GroupKind, str, str], JsonObject]:
+    """Read as all manifests are. Raises CorruptReleaseError."""
+    limits = SourceLimits()
+    limits = msgspec.structs.replace(limits, file_bytes=limits.total_bytes)
     try:
-        documents = [each for each in yaml.load_all(manifest_of(record), Loader=_LOADER) if each]
-        return {
-            (
-                str(each["apiVersion"]).rpartition("/")[0],
-                str(each["kind"]),
-                str(each["metadata"].get("namespace") or namespace),
-                str(each["metadata"]["name"]),
-            ): each
-            for each in documents
-        }
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
+        loaded = await asyncio.to_thread(load, [SourceFile("manifest", manifest_of(record).encode())], limits)
+    except (ManifestError, ErrorGroup):  # its words may hold what is in a Secret of the chart
         raise CorruptReleaseError(f"the manifest of revision {record} can't be read", hint="name another revision") from None
+    return {(each.group_kind, each.namespace or namespace, each.name): each.body for each in loaded.manifests}
