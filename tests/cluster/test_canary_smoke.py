@@ -75,6 +75,18 @@ async def test_one_that_does_not_pass_takes_the_canary_back(canarist: Canarist, 
     assert await jobs_of(cluster, canarist) == []
 
 
+async def test_a_container_that_is_not_there_is_refused(canarist: Canarist, cluster: Cluster) -> None:
+    """Before anything is written, with those that there are."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+
+    result = await canarist.run({"setWeight": 33}, smokeTest=test_of("complete", container="nobody"))
+
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0), result
+    assert "the new version has no container 'nobody'" in result.message
+    assert result.error is not None
+    assert result.error.hint == "it has main"
+
+
 async def test_one_that_does_not_pass_is_never_held(canarist: Canarist, cluster: Cluster) -> None:
     """Whatever the task says of failures: whoever resumed it would promote what has not passed."""
     await stable_stands(cluster.client, canarist.namespace, replicas=2)

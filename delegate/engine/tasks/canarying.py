@@ -5,7 +5,7 @@
 Nothing is written before the Lease is held and the journal says what is about to be done.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -24,7 +24,7 @@ from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
-from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, new_pods_of, spec_for, stable_template
+from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, new_pods_of, reach, spec_for, stable_template
 from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
@@ -39,8 +39,7 @@ from delegate.model.resource_types import SERVICES, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.shares import reached_share
-from delegate.model.rollouts.smoke import smoke_job_name
+from delegate.model.rollouts.smoke import container_of, smoke_job_name
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
@@ -60,7 +59,6 @@ class Ground(msgspec.Struct, frozen=True):
     client: ApiClient
     namespace: str
     stable: JsonObject
-    services: tuple[JsonObject, ...]
     plan: Plan
     affected: bool
 
@@ -165,7 +163,7 @@ class CanaryRun:
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         journal = self._journal
         phase = journal.phase if journal is not None else None
-        self._report.notice(_told(journal))
+        self._report.notice(journal.told if journal is not None else ())
         if journal is not None and error is None:
             if phase is Phase.PROMOTED:
                 outcome = Outcome.SUCCEEDED
@@ -213,7 +211,7 @@ class CanaryRun:
         if anew and not beside and (journal is None or not journal.is_open):
             check_update_rule(stable, spec)
         if anew and not ours:
-            self._reach(wanted_replicas(stable))
+            self._report.notice(reach(spec, wanted_replicas(stable)))
         if anew and not ours and beside:
             scalers, notices = await find_autoscalers(client, namespace, name)
             self._report.notice(notices)
@@ -231,16 +229,9 @@ class CanaryRun:
             copies=version.copies if version is not None else (),
             kept=version.kept if version is not None else (),
         )
-        return Ground(cluster, client, namespace, stable, services, plan, version is None or version.affected)
-
-    def _reach(self, stable: int) -> None:
-        """Every share of the steps, computed and told. Raises UnreachableShareError."""
-        for step in self._spec.steps:
-            if step.set_weight is not None:
-                routed = separates(self._spec.routing)
-                weight, most = step.set_weight, self._spec.max_effective_share
-                share = reached_share(self._spec.workload.kind, stable, weight, most, routed=routed)
-                self._report.notice([f"setWeight {weight:g} comes to {share}"])
+        if anew and spec.smoke_test is not None:
+            container_of(plan.template, spec.smoke_test)
+        return Ground(cluster, client, namespace, stable, plan, version is None or version.affected)
 
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
         if journal is not None and journal.is_open:
@@ -252,8 +243,8 @@ class CanaryRun:
 
     def _is_our_end(self, journal: Journal | None) -> bool:
         """Whether an earlier attempt of this very task has come to the end."""
-        mine = journal is not None and (journal.task, journal.release) == (self._context.task_id, self._release)
-        return journal is not None and mine and not journal.is_open
+        mine = (self._context.task_id, self._release)
+        return journal is not None and (journal.task, journal.release) == mine and not journal.is_open
 
     # Under the Lease.
 
@@ -289,7 +280,7 @@ class CanaryRun:
         work = self._work(ground, lease, store, adopted, routing=journal.routing)
         await work.abort("a newer release takes its place")
         await work.drive()
-        self._report.notice(f"before: {words}" for words in _told(work.journal))
+        self._report.notice(f"before: {words}" for words in work.journal.told)
         return True
 
     def _refuse_busy(self, ground: Ground, journal: Journal | None) -> None:
@@ -404,9 +395,3 @@ class CanaryRun:
                 await work.drive(before_promotion=before_promotion)
         finally:
             self._journal = work.journal
-
-
-def _told(journal: Journal | None) -> Iterator[str]:
-    """How it came about, step by step."""
-    for entry in journal.entries if journal is not None else ():
-        yield f"{entry.at} step {entry.step}: {entry.words}" if entry.step >= 0 else f"{entry.at} {entry.words}"

@@ -11,14 +11,14 @@ from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_sets import Sets, Wait
 from delegate.engine.tasks.errors import CanaryFailedError, CanaryUnreadyError, ForeignSetError
+from delegate.model.health.failing import ROLLOUT_HASH
 from delegate.model.resource_types import PODS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.argo import Stop, degraded, failure_of, is_aborted, is_at, is_observed, is_settled, stops_of
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.shares import Share
 from delegate.model.rollouts.versions import digest, images_of, with_images
-
-_HASH_LABEL = "rollouts-pod-template-hash"
+from delegate.model.rollouts.workloads import restarts_of
 
 
 class ArgoRollout:
@@ -64,10 +64,8 @@ class ArgoRollout:
     async def restarts(self) -> int:
         stable = await self._sets.stable()
         newest = (stable.get("status") or {}).get("currentPodHash")
-        pods = (await self._client.list(PODS, self._sets.namespace, labels=f"{_HASH_LABEL}={newest}")).items if newest else ()
-        return sum(
-            int(status.get("restartCount") or 0) for pod in pods for status in (pod.get("status") or {}).get("containerStatuses") or ()
-        )
+        pods = (await self._client.list(PODS, self._sets.namespace, labels=f"{ROLLOUT_HASH}={newest}")).items if newest else ()
+        return restarts_of(pods)
 
     async def check(self, stable: JsonObject, journal: Journal) -> None:
         if not journal.count:

@@ -50,11 +50,16 @@ class BackgroundChecks:
         """Ends them, and says what they came to. Raises as `check`: also where there is no evidence, for that is no good news."""
         if not self._names:
             return ""
+        self.check()
         if self._task is None or self._verification is None:
             raise CanaryFailedError("the background checks have not been answered once", hint="give the steps more time")
         self._verification.finish()
-        async with asyncio.timeout(_CONCLUDE_SECONDS):
-            return await self._task
+        try:
+            async with asyncio.timeout(_CONCLUDE_SECONDS):
+                return await self._task
+        except TimeoutError as error:
+            words = f"the background checks have not ended {_CONCLUDE_SECONDS:g} s after they were told to"
+            raise CanaryFailedError(words, hint="look at their sources") from error
 
     async def stop(self) -> None:
         """They are of no more interest; begun again, they begin anew."""

@@ -13,13 +13,14 @@ AUTOSCALER = ResourceType(
 
 async def find_stable(client: ApiClient, namespace: str, kind: str, name: str) -> JsonObject:
     """Raises CanarySpecError where there is none."""
+    type = VERSIONED[kind]
     try:
-        return await client.get(VERSIONED[kind], namespace, name)
+        return await client.get(type, namespace, name)
     except NotFoundError as error:
         raise CanarySpecError(
             f"there is no {kind} {namespace}/{name} that a new version could be of",
             hint="sync it first, or name another workload",
-            object=f"apps/{kind} {namespace}/{name}",
+            object=f"{type.group}/{kind} {namespace}/{name}",
         ) from error
 
 

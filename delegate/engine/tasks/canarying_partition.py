@@ -17,7 +17,7 @@ from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.partitions import is_ready, is_whole, new_pods, partition_for, partition_of, stuck_pods, with_partition
 from delegate.model.rollouts.shares import Share, share_by_ordinals
 from delegate.model.rollouts.versions import digest, with_images
-from delegate.model.rollouts.workloads import wanted_replicas
+from delegate.model.rollouts.workloads import label_selector, restarts_of, wanted_replicas
 
 
 class Partition:
@@ -68,11 +68,7 @@ class Partition:
 
     async def restarts(self) -> int:
         stable = await self._sets.stable()
-        return sum(
-            int(status.get("restartCount") or 0)
-            for pod in new_pods(stable, await self._pods(stable))
-            for status in (pod.get("status") or {}).get("containerStatuses") or ()
-        )
+        return restarts_of(new_pods(stable, await self._pods(stable)))
 
     async def check(self, stable: JsonObject, journal: Journal) -> None:
         spec = stable["spec"]
@@ -131,5 +127,4 @@ class Partition:
 
     async def _pods(self, stable: JsonObject) -> list[JsonObject]:
         matched = (stable["spec"].get("selector") or {}).get("matchLabels") or {}
-        labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
-        return list((await self._client.list(PODS, self._sets.namespace, labels=labels)).items)
+        return list((await self._client.list(PODS, self._sets.namespace, labels=label_selector(matched))).items)

@@ -19,10 +19,10 @@ from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, VERSIONED
-from delegate.model.resources import JsonObject
+from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, with_images
-from delegate.model.rollouts.workloads import available, canary_name, fence_of, wanted_replicas
+from delegate.model.rollouts.workloads import available, canary_name, fence_of, label_selector, restarts_of, wanted_replicas
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -206,31 +206,19 @@ class Sets:
         await self._decided(attempt)
 
     async def delete_copy(self, kind: str, name: str) -> None:
-        type = CONFIG_TYPES[kind]
-        try:
-            found = await self._client.get_metadata(type, self.namespace, name)
-            if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
-                return
-            self._authority.check()
-            await self._client.delete(type, self.namespace, name, uid=found["metadata"]["uid"])
-        except (NotFoundError, RecreatedObjectError):
-            return
+        await delete_made(self._client, self._authority, CONFIG_TYPES[kind], self.namespace, name)
 
     async def pods(self) -> list[JsonObject]:
         """The new pods that there are."""
         live = await self.canary()
         if live is None:
             return []
-        labels = ",".join(f"{key}={value}" for key, value in sorted(live["spec"]["selector"]["matchLabels"].items()))
+        labels = label_selector(live["spec"]["selector"]["matchLabels"])
         return list((await self._client.list(PODS, self.namespace, labels=labels)).items)
 
     async def restarts(self) -> int:
         """How often containers of the new pods have been restarted."""
-        return sum(
-            int(status.get("restartCount") or 0)
-            for pod in await self.pods()
-            for status in (pod.get("status") or {}).get("containerStatuses") or ()
-        )
+        return restarts_of(await self.pods())
 
     async def await_available(
         self, read: Callable[[], Awaitable[JsonObject | None]], done: Callable[[JsonObject], bool], wait: "Wait"
@@ -273,8 +261,7 @@ class Sets:
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
     async def _trouble(self, body: JsonObject) -> Trouble | None:
-        matched = (body["spec"].get("selector") or {}).get("matchLabels") or {}
-        labels = ",".join(f"{key}={value}" for key, value in sorted(matched.items()))
+        labels = label_selector((body["spec"].get("selector") or {}).get("matchLabels") or {})
         kind = self._stable_type.kind
         sets = (await self._client.list(REPLICA_SETS, self.namespace, labels=labels)).items if kind != "StatefulSet" else ()
         pods = (await self._client.list(PODS, self.namespace, labels=labels)).items
@@ -283,12 +270,11 @@ class Sets:
     def _unready(self, body: JsonObject | None, trouble: str, wait: "Wait", *, early: bool) -> CanaryUnreadyError:
         name = str((body or {}).get("metadata", {}).get("name", self.workload))
         counts = f"{available(body)} of {wanted_replicas(body)} pods are ready" if body is not None else "it is gone"
-        words = f"{self._stable_type.kind} {self.namespace}/{name} does not become ready: {counts}"
+        place = f"{self._stable_type.kind} {self.namespace}/{name}"
+        words = f"{place} does not become ready: {counts}"
         words += f"; {trouble}" if trouble else ""
         words += "" if early else f" (its {wait.seconds:g} s are over)"
-        return CanaryUnreadyError(
-            words, hint="look at its pods and their events", object=f"apps/{self._stable_type.kind} {self.namespace}/{name}"
-        )
+        return CanaryUnreadyError(words, hint="look at its pods and their events", object=f"{self._stable_type.group}/{place}")
 
     async def _apply(self, live: JsonObject, wanted: JsonObject, manager: str = FIELD_MANAGER) -> JsonObject:
         metadata = live["metadata"]
@@ -307,6 +293,18 @@ class Sets:
                     raise
                 log.info("canary.decided_anew", object=error.object, code=error.code)
                 await self._authority.verify()
+
+
+async def delete_made(client: ApiClient, authority: Authority, type: ResourceType, namespace: str, name: str) -> None:
+    """Deletes what a canary has made for itself; what is gone, or somebody else's, stays so."""
+    try:
+        found = await client.get_metadata(type, namespace, name)
+        if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
+            return
+        authority.check()
+        await client.delete(type, namespace, name, uid=found["metadata"]["uid"])
+    except (NotFoundError, RecreatedObjectError):
+        return
 
 
 class Wait:

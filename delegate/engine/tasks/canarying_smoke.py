@@ -1,13 +1,12 @@
 """Runs the smoke test of a canary in a Job of its own, once for each release, and takes the Job away."""
 
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, NotFoundError, RecreatedObjectError
+from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError
 from delegate.engine.tasks.canarying_patience import may_pass
-from delegate.engine.tasks.canarying_sets import Authority
+from delegate.engine.tasks.canarying_sets import Authority, delete_made
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.model.resource_types import JOBS, PODS
 from delegate.model.resources import JsonObject
-from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.smoke import SmokeTest, failure_of, has_passed, smoke_job, what_keeps_it
 
@@ -46,23 +45,10 @@ class SmokeJob:
 
     async def clear(self) -> None:
         """Deletes it and its pod, where it is ours."""
-        try:
-            found = await self._client.get(JOBS, self._namespace, self.name)
-            if JOURNAL_LABEL not in (found["metadata"].get("labels") or {}):
-                return
-            self._authority.check()
-            await self._client.delete(JOBS, self._namespace, self.name, uid=found["metadata"]["uid"])
-        except (NotFoundError, RecreatedObjectError):
-            return
+        await delete_made(self._client, self._authority, JOBS, self._namespace, self.name)
 
     async def _ensure(self, template: JsonObject, test: SmokeTest) -> None:
-        try:
-            body = smoke_job(template, test, name=self.name, namespace=self._namespace, application=self._application)
-        except LookupError as error:
-            names = ", ".join(str(each["name"]) for each in template["spec"]["containers"])
-            raise CanarySpecError(
-                f"spec.smokeTest.container: the new version has no container {test.container!r}", hint=f"it has {names}"
-            ) from error
+        body = smoke_job(template, test, name=self.name, namespace=self._namespace, application=self._application)
         self._authority.check()
         try:
             await self._client.create(JOBS, body)

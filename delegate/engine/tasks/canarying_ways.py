@@ -11,14 +11,14 @@ from delegate.engine.tasks.canarying_partition import Partition
 from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_sets import Authority, Sets
+from delegate.model.health.failing import ROLLOUT_HASH
 from delegate.model.resource_types import REPLICA_SETS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.argo import at_stops, check_rollout, is_aborted, stops_of
 from delegate.model.rollouts.errors import UpdateRuleError
 from delegate.model.rollouts.partitions import check_partition
+from delegate.model.rollouts.shares import reached_share
 from delegate.model.rollouts.specs import CanarySpec
-
-_HASH_LABEL = "rollouts-pod-template-hash"
 
 
 def new_pods_of(client: ApiClient, plan: Plan, sets: Sets, authority: Authority, *, routed: bool) -> NewPods:
@@ -37,6 +37,13 @@ def check_update_rule(stable: JsonObject, spec: CanarySpec) -> None:
         check_partition(stable)
     elif spec.workload.kind == ArgoRollout.kind:
         check_rollout(stable, spec.steps)
+
+
+def reach(spec: CanarySpec, stable: int) -> list[str]:
+    """What each weight of the steps comes to, in words. Raises UnreachableShareError."""
+    weights = [step.set_weight for step in spec.steps if step.set_weight is not None]
+    most, kind = spec.max_effective_share, spec.workload.kind
+    return [f"setWeight {weight:g} comes to {reached_share(kind, stable, weight, most, routed=spec.routed)}" for weight in weights]
 
 
 def spec_for(spec: CanarySpec, stable: JsonObject) -> CanarySpec:
@@ -60,11 +67,11 @@ async def stable_template(client: ApiClient, stable: JsonObject) -> JsonObject:
     if not is_under_way(stable):
         return template
     wanted = stable["status"]["stableRS"]
-    for found in (await client.list(REPLICA_SETS, stable["metadata"]["namespace"], labels=f"{_HASH_LABEL}={wanted}")).items:
+    for found in (await client.list(REPLICA_SETS, stable["metadata"]["namespace"], labels=f"{ROLLOUT_HASH}={wanted}")).items:
         owners = found["metadata"].get("ownerReferences") or ()
         if any(owner.get("uid") == stable["metadata"]["uid"] for owner in owners):
             old: JsonObject = copy.deepcopy(found["spec"]["template"])
-            old.get("metadata", {}).get("labels", {}).pop(_HASH_LABEL, None)
+            old.get("metadata", {}).get("labels", {}).pop(ROLLOUT_HASH, None)
             return old
     raise UpdateRuleError(
         f"Rollout {stable['metadata']['name']} was aborted, and its stable ReplicaSet is gone",

@@ -190,7 +190,9 @@ class CanaryWork:
         elif step.pause is not None:
             await self._pause(step.pause.seconds)
         else:
-            await self._verify(step.verify or ())
+            names = step.verify or ()
+            words = await self._check(names)
+            await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
 
     async def _set_weight(self, weight: float) -> None:
         share = self._pods.share_of(await self._sets.stable(), self.journal, weight)
@@ -253,10 +255,6 @@ class CanaryWork:
         if self.journal.count:
             await self._size(Share(self.journal.weight, self.journal.weight, self.journal.count, 0))
         await self._record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._now(), "resumed"), reason=""), keep_resume=False)
-
-    async def _verify(self, names: tuple[str, ...]) -> None:
-        words = await self._check(names)
-        await self._record(self.journal.stepped(self._now(), f"verified {', '.join(names)}: {words}"))
 
     async def _check(self, names: tuple[str, ...]) -> str:
         """While the sets are minded; the verdict in words."""

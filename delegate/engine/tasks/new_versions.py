@@ -9,6 +9,7 @@ import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.tasks.errors import HealthTimeoutError, UnsupportedTaskError
+from delegate.model.health.failing import ROLLOUT_HASH
 from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.verification.checks import Workload
@@ -79,7 +80,7 @@ async def _revision(client: ApiClient, body: JsonObject, namespace: str) -> tupl
     if body.get("kind") == "StatefulSet":
         return "controller-revision-hash", str((body.get("status") or {}).get("updateRevision") or "")
     if body.get("kind") == "Rollout":
-        return "rollouts-pod-template-hash", str((body.get("status") or {}).get("currentPodHash") or "")
+        return ROLLOUT_HASH, str((body.get("status") or {}).get("currentPodHash") or "")
     if body.get("kind") == "DaemonSet":
         revisions = _owned((await client.list(CONTROLLER_REVISIONS, namespace)).items, body)
         newest = max(revisions, key=lambda each: int(each.get("revision") or 0), default=None)

@@ -10,6 +10,7 @@ from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.writing import Pauses
 from delegate.model.resource_types import ENDPOINT_SLICES, PODS
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.workloads import label_selector
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
@@ -59,8 +60,7 @@ async def slices_of(client: ApiClient, namespace: str, service: str) -> tuple[Js
 
 async def ready_pods(client: ApiClient, namespace: str, service: str, canary_selector: dict[str, str]) -> ReadyPods:
     """What a Service leads to now. Raises ClusterError."""
-    labels = ",".join(f"{key}={value}" for key, value in sorted(canary_selector.items()))
-    pods = (await client.list(PODS, namespace, labels=labels, metadata_only=True)).items
+    pods = (await client.list(PODS, namespace, labels=label_selector(canary_selector), metadata_only=True)).items
     names = {str(pod["metadata"]["name"]) for pod in pods}
     return counted(await slices_of(client, namespace, service), names)
 

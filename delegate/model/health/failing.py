@@ -27,7 +27,8 @@ from delegate.model.health.verdicts import Health, HealthStatus, Subject
 from delegate.model.resources import JsonObject
 
 _REVISION = "deployment.kubernetes.io/revision"
-_ROLLOUT_HASH = "rollouts-pod-template-hash"
+ROLLOUT_HASH = "rollouts-pod-template-hash"
+"""The label by which an Argo Rollout tells its versions' pods apart."""
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
@@ -136,7 +137,7 @@ def _newest_replica_set(deployment: JsonObject, replica_sets: Iterable[JsonObjec
     own = [each for each in replica_sets if _is_owned_by(each, deployment)]
     if deployment.get("kind") == "Rollout":
         current = status_of(deployment).get("currentPodHash")
-        return next((each for each in own if mapping(metadata_of(each), "labels").get(_ROLLOUT_HASH) == current), None)
+        return next((each for each in own if mapping(metadata_of(each), "labels").get(ROLLOUT_HASH) == current), None)
     wanted = mapping(metadata_of(deployment), "annotations").get(_REVISION)
     if wanted is not None:
         own = [each for each in own if mapping(metadata_of(each), "annotations").get(_REVISION) == wanted]

@@ -70,6 +70,13 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def is_open(self) -> bool:
         return self.phase not in ENDED
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """How it came about, step by step."""
+        return tuple(
+            f"{entry.at} step {entry.step}: {entry.words}" if entry.step >= 0 else f"{entry.at} {entry.words}" for entry in self.entries
+        )
+
     def moved(self, move: Move, at: str, words: str = "") -> "Journal":
         """After a move of the state machine. Raises IllegalMoveError."""
         changed = msgspec.structs.replace(self, phase=after(self.phase, move), since="")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from delegate.foundation.quantities import parse_duration
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.strict import Strict
 from delegate.model.verification.checks import Fault, faults_of_names
@@ -76,12 +77,21 @@ def smoke_job_name(canary: str, release: str) -> str:
     return canary[: _LONGEST_NAME - len(ending)].rstrip("-.") + ending
 
 
+def container_of(template: JsonObject, test: SmokeTest) -> JsonObject:
+    """The one that the test stands in for. Raises CanarySpecError."""
+    containers: list[JsonObject] = template["spec"]["containers"]
+    for each in containers:
+        if test.container in ("", each["name"]):
+            return each
+    raise CanarySpecError(
+        f"spec.smokeTest.container: the new version has no container {test.container!r}",
+        hint=f"it has {', '.join(str(each['name']) for each in containers)}",
+    )
+
+
 def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: str, application: str) -> JsonObject:
-    """Raises LookupError where the template has no such container."""
-    spec = template["spec"]
-    found = next((each for each in spec["containers"] if test.container in ("", each["name"])), None)
-    if found is None:
-        raise LookupError(test.container)
+    """Raises CanarySpecError where the template has no such container."""
+    spec, found = template["spec"], container_of(template, test)
     container = {field: copy.deepcopy(found[field]) for field in _OF_THE_CONTAINER if field in found}
     container |= {"image": test.image or found["image"], "terminationMessagePolicy": "FallbackToLogsOnError"}
     if test.command:

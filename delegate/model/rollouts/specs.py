@@ -96,6 +96,12 @@ class CanarySpec(Strict, frozen=True):
         return parse_duration(self.min_ready)
 
     @property
+    def routed(self) -> bool:
+        """Whether a router shifts the load, which keeps it from new pods until then."""
+        by_pods = self.routing in (None, "none", "replicas", {})
+        return not by_pods and not (isinstance(self.routing, dict) and self.routing.keys() <= {"none", "argoRollouts"})
+
+    @property
     def verifies(self) -> bool:
         """Whether any evidence is asked for."""
         return any(step.verify for step in self.steps) or bool(self.background or (self.smoke_test and self.smoke_test.verify))
@@ -138,8 +144,7 @@ def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     if spec.workload.kind == "StatefulSet":
         yield from _faults_of_ordinals(spec)
     if spec.smoke_test is not None:
-        routed = spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}
-        for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=routed):
+        for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=spec.routed):
             yield f"smokeTest.{field}", words, hint
     if spec.verification:
         yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES)
@@ -170,7 +175,7 @@ def _faults_of_rollout(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
 
 def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     """What pods of one set with an order can't do."""
-    if spec.routing not in (None, "none", "replicas", {}) and spec.routing != {"none": {}}:
+    if spec.routed:
         yield (
             "routing",
             "a StatefulSet's pods stand behind one Service, so nothing can be routed to the new ones alone",

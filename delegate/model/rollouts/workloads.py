@@ -21,6 +21,16 @@ def canary_name(workload: str) -> str:
     return f"{workload[: _LONGEST_NAME - len(_CANARY) - 1]}-{_CANARY}"
 
 
+def label_selector(labels: Mapping[str, str]) -> str:
+    """As lists of the API take it."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def restarts_of(pods: Iterable[JsonObject]) -> int:
+    """How often containers of these pods have been restarted."""
+    return sum(int(status.get("restartCount") or 0) for pod in pods for status in (pod.get("status") or {}).get("containerStatuses") or ())
+
+
 def selects(selector: JsonObject, labels: Mapping[str, str]) -> bool:
     """Whether a label selector (`matchLabels`, `matchExpressions`) matches labels. An empty one matches everything."""
     wanted: JsonObject = selector.get("matchLabels") or {}

@@ -101,5 +101,5 @@ def test_what_tests_nothing_is_refused(test: JsonObject, routing: JsonObject | N
 
 def test_a_container_that_is_not_there() -> None:
     """No Job is made for it."""
-    with pytest.raises(LookupError):
+    with pytest.raises(CanarySpecError, match="the new version has no container 'nobody'"):
         job(command=("x",), container="nobody")
