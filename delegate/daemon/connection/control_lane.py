@@ -182,7 +182,7 @@ class ControlLane:
             try:
                 interval = await self._beat(caller, session)
             except (TransportError, RefusalError) as error:
-                waits = waits or Waits(min(1.0, interval), interval, self._keeper.coming_back)
+                waits = waits or Waits(min(1.0, interval), interval, self._keeper.reconnect_schedule)
                 wait = waits.after(error)
                 self._faults.failed(routes.HEARTBEAT, error, wait)
                 await asyncio.sleep(wait)
@@ -221,7 +221,7 @@ class ControlLane:
         answer = await caller.call(routes.HEARTBEAT, build, HeartbeatAnswer, within_seconds=session.settings.lease_seconds / 3)
         self._faults.worked(routes.HEARTBEAT)
         if answer.come_back_seconds > 0:
-            self._keeper.coming_back.seconds = answer.come_back_seconds
+            self._keeper.reconnect_schedule.seconds = answer.come_back_seconds
         self._contact.set()
         self._hooks.on_contact()
         self._forget_acknowledged(acknowledged)
@@ -251,7 +251,7 @@ class ControlLane:
         self._hooks.on_renewed(renewed, asked_at, lease_seconds)
 
     async def _hear_commands(self, caller: Caller) -> None:
-        waits = Waits(0.5, 30.0, self._keeper.coming_back)
+        waits = Waits(0.5, 30.0, self._keeper.reconnect_schedule)
         while True:
             session = await self._keeper.session()
             if "commands" not in session.features:

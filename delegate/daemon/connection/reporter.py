@@ -125,7 +125,7 @@ class Reporter:
         self._wake.set()
 
     async def _send_from(self, line: deque[str]) -> None:
-        waits = Waits(0.25, 30.0, self._keeper.coming_back)
+        waits = Waits(0.25, 30.0, self._keeper.reconnect_schedule)
         while True:
             batch = await self._next_batch(line)
             try:

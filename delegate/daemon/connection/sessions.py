@@ -31,7 +31,7 @@ from delegate.daemon.connection.errors import (
 )
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.transport import Transport
-from delegate.daemon.connection.waits import Return, Waits
+from delegate.daemon.connection.waits import ReconnectSchedule, Waits
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.secrets import Secret
 from delegate.protocol import routes
@@ -139,7 +139,7 @@ class SessionHooks:
 class SessionKeeper:
     """`run` in the loop that shall own it; `call` and the rest from any loop.
 
-    `coming_back`: when all loops of this delegate try to reach a manager that was away; what it says of that comes with heartbeats.
+    `reconnect_schedule`: when all loops of this delegate try to reach a manager that was away; what it says of that comes with heartbeats.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class SessionKeeper:
         self._token_renew_at = 0.0
         self._openings = 0
         self._left = False
-        self.coming_back = Return()
+        self.reconnect_schedule = ReconnectSchedule()
 
     def live_in(self, loop: asyncio.AbstractEventLoop, transport: Transport) -> None:
         """Gives the keeper its loop and that loop's transport; before anything else."""
@@ -259,7 +259,7 @@ class SessionKeeper:
         return current
 
     async def _until_it_works(self, route: str, step: Callable[[], Awaitable[None]]) -> None:
-        waits = Waits(0.5, _LONGEST_WAIT_SECONDS, self.coming_back)
+        waits = Waits(0.5, _LONGEST_WAIT_SECONDS, self.reconnect_schedule)
         while self.ended is None:
             try:
                 await step()

@@ -27,7 +27,7 @@ def is_gone(error: TransportError | RefusalError) -> bool:
     return error.code in _GONE or error.facts.get("status") in _GONE_BEHIND_OTHERS
 
 
-class Return:
+class ReconnectSchedule:
     """When one delegate tries again to reach a manager that is gone. For any thread.
 
     `seconds`: over how many everybody shall come back, as the manager said last.
@@ -51,13 +51,13 @@ class Return:
 class Waits:
     """The waits of one loop: each between nothing and a ceiling that doubles up to `longest`, with full jitter also at the cap.
 
-    No wait for a manager that is gone is longer than `coming_back` says, and the loops that share it wait together.
+    No wait for a manager that is gone is longer than `schedule` says, and the loops that share it wait together.
     """
 
-    def __init__(self, first: float, longest: float, coming_back: Return, dice: Callable[[], float] = _dice.random) -> None:
+    def __init__(self, first: float, longest: float, schedule: ReconnectSchedule, dice: Callable[[], float] = _dice.random) -> None:
         self._first = self._ceiling = first
         self._longest = longest
-        self._coming_back = coming_back
+        self._schedule = schedule
         self._dice = dice
 
     def after(self, error: TransportError | RefusalError) -> float:
@@ -65,7 +65,7 @@ class Waits:
         drawn, ceiling = self._dice(), self._ceiling
         self._ceiling = min(2 * self._ceiling, self._longest)
         if is_gone(error):
-            return self._coming_back.join(drawn * min(ceiling, self._longest, self._coming_back.seconds))
+            return self._schedule.join(drawn * min(ceiling, self._longest, self._schedule.seconds))
         return drawn * ceiling
 
     def reset(self) -> None:

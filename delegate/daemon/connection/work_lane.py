@@ -104,7 +104,7 @@ class Poller(Generic[R]):
         """One request, until it is answered or given up."""
         request_id, slots = new_request_id(), reservation.count
         self._asked = False
-        waits = Waits(0.25, _LONGEST_WAIT_SECONDS, self._keeper.coming_back)
+        waits = Waits(0.25, _LONGEST_WAIT_SECONDS, self._keeper.reconnect_schedule)
         while True:
             try:
                 answer = await self._unless_given_up(reservation, self._poll(request_id, slots))

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from delegate.daemon.connection.errors import ManagerFaultError, OverloadedError, RefusalError, TransportError
-from delegate.daemon.connection.waits import Return, Waits, is_gone
+from delegate.daemon.connection.waits import ReconnectSchedule, Waits, is_gone
 from delegate.manager.settings import Rhythm
 from delegate.protocol import routes
 from tests.daemon.connection.harness import linked
@@ -49,9 +49,9 @@ def test_who_is_gone(error: TransportError | RefusalError, gone: bool) -> None:
 def test_a_manager_that_is_gone_is_asked_again_soon_and_one_in_trouble_late() -> None:
     """However long it went on: within what the manager said for the one, doubling to the cap for the other, and from the start again after
     it worked."""
-    now, coming_back = Clock(), Return(lambda: now.seconds)
-    coming_back.seconds = 1.0
-    waits = Waits(0.25, 30.0, coming_back, dice=lambda: 1.0)
+    now, schedule = Clock(), ReconnectSchedule(lambda: now.seconds)
+    schedule.seconds = 1.0
+    waits = Waits(0.25, 30.0, schedule, dice=lambda: 1.0)
 
     assert [now.passed(waits.after(GONE)) for _ in range(6)] == [0.25, 0.5, 1.0, 1.0, 1.0, 1.0]
     assert [waits.after(ManagerFaultError("")) for _ in range(3)] == [16.0, 30.0, 30.0]
@@ -68,9 +68,9 @@ def test_a_crowd_comes_back_apart(crowd: int, outage: float) -> None:
     back: Counter[int] = Counter()
     for _ in range(crowd):
         now = Clock()
-        coming_back = Return(partial(getattr, now, "seconds"))
-        coming_back.seconds = Rhythm().come_back_seconds(crowd)
-        loops = [Waits(first, 10.0, coming_back, dice=dice.random) for first in (0.25, 0.5, 1.0)]
+        schedule = ReconnectSchedule(partial(getattr, now, "seconds"))
+        schedule.seconds = Rhythm().come_back_seconds(crowd)
+        loops = [Waits(first, 10.0, schedule, dice=dice.random) for first in (0.25, 0.5, 1.0)]
         tries = [(0.0, number) for number in range(len(loops))]
         while now.seconds < outage:
             now.seconds, number = heapq.heappop(tries)
@@ -84,8 +84,8 @@ def test_a_crowd_comes_back_apart(crowd: int, outage: float) -> None:
 def test_loops_of_one_delegate_wait_together() -> None:
     """For a manager that is gone; one that refuses a single call is no reason for the others to wait."""
     now = Clock()
-    coming_back = Return(lambda: now.seconds)
-    first, second = Waits(4.0, 30.0, coming_back, dice=lambda: 1.0), Waits(4.0, 30.0, coming_back, dice=lambda: 0.1)
+    schedule = ReconnectSchedule(lambda: now.seconds)
+    first, second = Waits(4.0, 30.0, schedule, dice=lambda: 1.0), Waits(4.0, 30.0, schedule, dice=lambda: 0.1)
 
     assert first.after(GONE) == 4.0
     now.seconds = 3.0
@@ -105,10 +105,10 @@ async def test_the_manager_says_in_how_long_they_come_back() -> None:
     """With each heartbeat that says it; one that says nothing changes nothing."""
     async with linked(heartbeat_seconds=0.05) as link:
         link.manager.come_back_seconds = 3.5
-        await eventually(lambda: link.keeper.coming_back.seconds == 3.5)
+        await eventually(lambda: link.keeper.reconnect_schedule.seconds == 3.5)
 
         link.manager.come_back_seconds = 0.0
         beats = len(link.manager.at(routes.HEARTBEAT))
         await eventually(lambda: len(link.manager.at(routes.HEARTBEAT)) > beats + 2)
 
-        assert link.keeper.coming_back.seconds == 3.5
+        assert link.keeper.reconnect_schedule.seconds == 3.5
