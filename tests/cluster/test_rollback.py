@@ -211,6 +211,16 @@ async def until_rolled_out(cluster: Cluster, syncer: Syncer) -> None:
             await asyncio.sleep(0.1)
 
 
+async def test_a_dry_run_of_an_undo_asks_no_checks(syncer: Syncer, cluster: Cluster) -> None:
+    """They are about what was restored, and nothing was."""
+    await deployed(cluster, syncer)
+    unreachable = {"name": "up", "type": "http", "url": "http://127.0.0.1:9/", "unit": "count", "threshold": "== 200 count"}
+
+    result = await syncer.roll_back(workload={"name": "web"}, options={"dryRun": True}, verification=[unreachable])
+
+    assert (result.outcome, result.sync, result.requests.writes) == (Outcome.SUCCEEDED, SyncStatus.OUT_OF_SYNC, 0), result
+
+
 async def test_a_deployment_goes_back_to_the_revision_before(syncer: Syncer, cluster: Cluster) -> None:
     """Ready, and not only accepted; once more is there and back again, by number as well."""
     await deployed(cluster, syncer)

@@ -5,6 +5,8 @@
 What is rolled back from is marked as bad: a sync of that very content is refused until something else is wanted.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from delegate.engine.records.errors import UnknownReleaseError
@@ -49,21 +51,20 @@ class RollbackRun:
         self._parts = parts
         self._report = Report(task, context)
         self._message = ""
-        self._unhealthy = False
 
     async def execute(self) -> None:
         self._report.notice(self._task.notices)
+        undo: WorkloadUndo | HelmUndo | None = None
         if self._spec.workload is not None:
             undo = WorkloadUndo(self._task, self._spec.workload, self._context, self._parts, self._report)
-            self._message = await undo.execute()
-            await self._verify()
+        elif self._spec.helm_release is not None:
+            undo = HelmUndo(self._task, self._spec.helm_release, self._context, self._parts, self._report)
+        if undo is None:
+            await self._restore()
             return
-        if self._spec.helm_release is not None:
-            helm = HelmUndo(self._task, self._spec.helm_release, self._context, self._parts, self._report)
-            self._message = await helm.execute()
+        self._message = await undo.execute()
+        if not self._task.options.dry_run:
             await self._verify()
-            return
-        await self._restore()
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         touched = self._report.began_writing
@@ -79,12 +80,13 @@ class RollbackRun:
         self._report.cluster = cluster.uid
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         store = ReleaseStore(client, self._task.application, self._task.destination.namespace or LOCAL_NAMESPACE)
-        choice = choose_release(await store.known(), self._spec.to)
+        known = await store.known()
+        choice = choose_release(known, self._spec.to)
         release, manifests = await store.load(choice.target.number)
         self._report.revision = release.revision
         self._report.notice(choice.notices)
         ordinary = _without_hooks(manifests)
-        self._report.notice(await self._hooks_between(store, choice))
+        self._report.notice(await self._hooks_between(store, known, choice))
         spec = SyncSpec(ignore_differences=release.ignored, ownership=release.ownership)
         preparation = Preparation(self._task, spec, self._context, self._parts, self._report)
         ground = await preparation.prepare_known(cluster, Rendered(release.revision, ordinary))
@@ -95,10 +97,10 @@ class RollbackRun:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return
         # First, so that no sync puts back what is being left, not even after a rollback that fails or is killed half way.
-        await self._mark_as_bad(store, choice)
-        await self._carry_out(ground, plan, spec, choice)
+        await self._mark_as_bad(store, known, choice)
+        healthy = await self._carry_out(ground, plan, spec, choice)
         if choice.resumed is not None and not plan.has_changes:
-            await self._end_resumed(store, choice.resumed)
+            await self._end_resumed(store, choice.resumed, healthy=healthy)
         self._report.sync = SyncStatus.SYNCED
         try:
             await self._verify()
@@ -143,7 +145,8 @@ class RollbackRun:
         short = git.commit[:12]
         self._report.notice([f"commit {short} is taken back: {where}" if written.made else f"commit {short} was taken back before"])
 
-    async def _carry_out(self, ground: Ground, plan: Plan, spec: SyncSpec, choice: Choice) -> None:
+    async def _carry_out(self, ground: Ground, plan: Plan, spec: SyncSpec, choice: Choice) -> bool:
+        """Whether all of it was waited for, and is healthy."""
         carrier = Carrier(
             self._task,
             spec,
@@ -154,12 +157,12 @@ class RollbackRun:
             restores=choice.target.number,
         )
         await carrier.write(ground, plan)
-        self._unhealthy = bool(carrier.message)
         self._message = carrier.message or f"back to release {choice.target.number}"
+        return self._task.options.wait and not carrier.message
 
-    async def _end_resumed(self, store: ReleaseStore, resumed: Release) -> None:
+    async def _end_resumed(self, store: ReleaseStore, resumed: Release, *, healthy: bool) -> None:
         """All of it was applied before the end came: only the word on how it ended is missing."""
-        outcome = ReleaseOutcome.HEALTHY if self._task.options.wait and not self._unhealthy else ReleaseOutcome.APPLIED
+        outcome = ReleaseOutcome.HEALTHY if healthy else ReleaseOutcome.APPLIED
         await store.finish(msgspec.structs.replace(resumed, outcome=outcome))
         self._report.release = resumed.number
 
@@ -170,13 +173,13 @@ class RollbackRun:
                 hint="name another release; or what is wrong lies outside of what this Application owns",
             )
 
-    async def _hooks_between(self, store: ReleaseStore, choice: Choice) -> list[str]:
+    async def _hooks_between(self, store: ReleaseStore, known: Sequence[Release], choice: Choice) -> list[str]:
         """What ran between the two releases and is not taken back: a migration is not undone by older code."""
         if choice.current is None:
             return []
         notices = []
         ran: dict[str, list[int]] = {}
-        for release in sorted(await store.known(), key=lambda release: release.number):
+        for release in sorted(known, key=lambda release: release.number):
             if not choice.target.number < release.number <= choice.current.number:
                 continue
             try:
@@ -192,11 +195,11 @@ class RollbackRun:
             notices.append(f"{hook} of {of}: what it did stays done, and no hook is run by a rollback")
         return notices
 
-    async def _mark_as_bad(self, store: ReleaseStore, choice: Choice) -> None:
+    async def _mark_as_bad(self, store: ReleaseStore, known: Sequence[Release], choice: Choice) -> None:
         """Every release of the content that was left: a sync of it would put it back."""
         if choice.current is None or choice.current.content == choice.target.content:
             return
-        for release in await store.known():
+        for release in known:
             if release.content == choice.current.content and not release.bad:
                 await store.finish(_left(release, choice.target))
 
