@@ -86,6 +86,18 @@ def canarist_for(kubeconfig: Path, directory: Path, namespace: str, *, lease_sec
     return Canarist(syncer_for(kubeconfig, directory, namespace, lease_seconds=lease_seconds).engine, namespace)
 
 
+@asynccontextmanager
+async def running_canarist(
+    kubeconfig: Path, directory: Path, namespace: str, *, lease_seconds: int = LEASE_SECONDS
+) -> AsyncIterator[Canarist]:
+    """Closed at the end."""
+    made = canarist_for(kubeconfig, directory, namespace, lease_seconds=lease_seconds)
+    try:
+        yield made
+    finally:
+        await made.engine.close()
+
+
 def verifying(canarist: Canarist) -> Canarist:
     """The same, with providers of evidence."""
     parts = canarist.engine._parts

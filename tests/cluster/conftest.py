@@ -15,7 +15,9 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.credentials import build_ssl_context
 from delegate.engine.clusters.kubeconfig import KubeconfigSource
 from delegate.engine.clusters.registry import Cluster
+from delegate.model.leases import LEASE_SECONDS
 from delegate.simulator.server import Simulator
+from tests.cluster.canaries import Canarist, running_canarist
 from tests.cluster.servers import client_of, drop_namespace, new_namespace, opened
 from tests.cluster.simulated import simulated_server
 from tests.cluster.syncing import Syncer, syncer_for
@@ -115,3 +117,18 @@ async def syncer(server: Server, namespace: str, tmp_path: Path) -> AsyncIterato
     made = syncer_for(server.kubeconfig, tmp_path, namespace)
     yield made
     await made.engine.close()
+
+
+@pytest.fixture
+async def canarist(request: pytest.FixtureRequest, server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
+    """A delegate that runs canaries. `lease_seconds` of the module: how long a dead one of them is in the way of the next."""
+    marker = request.node.get_closest_marker("lease_seconds")
+    async with running_canarist(server.kubeconfig, tmp_path, namespace, lease_seconds=marker.args[0] if marker else LEASE_SECONDS) as made:
+        yield made
+
+
+@pytest.fixture
+async def patient(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
+    """A delegate whose Lease lives as long as always."""
+    async with running_canarist(server.kubeconfig, tmp_path / "patient", namespace) as made:
+        yield made

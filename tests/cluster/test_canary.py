@@ -1,26 +1,14 @@
 """A canary by the share of pods: through its steps, promoted or taken back, and refused where it can't be meant."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.model.resource_types import DEPLOYMENTS
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, watched
 from tests.cluster.servers import eventually
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 async def test_a_good_version_goes_through_its_steps_and_is_promoted(canarist: Canarist, cluster: Cluster) -> None:

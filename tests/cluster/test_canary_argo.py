@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -23,21 +22,14 @@ from delegate.model.results import Outcome, TaskResult
 from delegate.model.rollouts.argo import is_settled
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import images_of
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, verifying
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist, verifying
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import deployment
 from tests.fakes.rollouts_controller import DEFINITIONS, RolloutsController, definition
 
+pytestmark = pytest.mark.lease_seconds(2)
 _STEPS = [{"setWeight": 50}, {"pause": {}}, {"setWeight": 100}, {"pause": {}}]
 _ROLLOUT: JsonObject = {"workload": {"kind": "Rollout", "name": "web"}, "routing": {"argoRollouts": {}}}
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=2)
-    yield made
-    await made.engine.close()
 
 
 @pytest.fixture

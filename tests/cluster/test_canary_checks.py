@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -14,16 +13,14 @@ from delegate.model.results import Outcome
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.verification.readings import Verdict
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, replicas_of, stable_stands, verifying
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, replicas_of, stable_stands, verifying
 from tests.cluster.servers import eventually
 
 
 @pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = verifying(canarist_for(server.kubeconfig, tmp_path, namespace))
-    yield made
-    await made.engine.close()
+def canarist(canarist: Canarist) -> Canarist:
+    """With providers of evidence."""
+    return verifying(canarist)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,22 +16,8 @@ from tests.cluster.conftest import Server
 from tests.cluster.servers import eventually
 from tests.cluster.test_sync_crashes import Death
 
+pytestmark = pytest.mark.lease_seconds(2)
 _BROKEN = "registry.example/web:crash"
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=2)
-    yield made
-    await made.engine.close()
-
-
-@pytest.fixture
-async def patient(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    """A delegate whose Lease lives as long as always."""
-    made = canarist_for(server.kubeconfig, tmp_path / "patient", namespace)
-    yield made
-    await made.engine.close()
 
 
 async def ended(cluster: Cluster, canarist: Canarist) -> Phase:

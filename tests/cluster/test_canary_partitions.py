@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -19,29 +17,14 @@ from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.partitions import is_whole, partition_of
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import images_of
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import deployment
 from tests.cluster.test_sync_crashes import Death
 
+pytestmark = pytest.mark.lease_seconds(2)
 _BROKEN = "registry.example/web:crash"
 _SET = {"workload": {"kind": "StatefulSet", "name": "web"}}
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=2)
-    yield made
-    await made.engine.close()
-
-
-@pytest.fixture
-async def patient(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    """A delegate whose Lease lives as long as always."""
-    made = canarist_for(server.kubeconfig, tmp_path / "patient", namespace)
-    yield made
-    await made.engine.close()
 
 
 async def set_stands(client: ApiClient, namespace: str, replicas: int = 3, strategy: JsonObject | None = None) -> JsonObject:

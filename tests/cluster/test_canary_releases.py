@@ -1,11 +1,9 @@
 """Canaries beside others: a newer release, a second task, an autoscaler, a foreign hand; and canaries of configuration."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.journals import JournalStore
@@ -15,21 +13,13 @@ from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import images_of
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, deployment, settings_map
 
 AUTOSCALERS = ResourceType(
     group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
 )
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 async def at_pause(cluster: Cluster, canarist: Canarist) -> bool:

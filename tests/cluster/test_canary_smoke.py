@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -16,18 +14,12 @@ from delegate.model.resource_types import INGRESSES, JOBS, PODS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
-from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, verifying
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, verifying
 from tests.cluster.routes import Ground, main_ingress
 from tests.cluster.servers import eventually
 from tests.cluster.test_sync_crashes import Death
 
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=2)
-    yield made
-    await made.engine.close()
+pytestmark = pytest.mark.lease_seconds(2)
 
 
 def test_of(tag: str, **more: object) -> JsonObject:
@@ -147,11 +139,9 @@ async def test_it_is_not_run_twice_whatever_write_the_last_attempt_died_at(
 
 
 @pytest.mark.parametrize("status", [200, 503])
-async def test_checks_look_at_a_first_pod_that_gets_no_load(
-    server: Server, cluster: Cluster, namespace: str, tmp_path: Path, status: int
-) -> None:
+async def test_checks_look_at_a_first_pod_that_gets_no_load(canarist: Canarist, cluster: Cluster, namespace: str, status: int) -> None:
     """Behind a router: the pod is ready, its weight is none; what they say decides before the first weight."""
-    canarist = verifying(canarist_for(server.kubeconfig, tmp_path, namespace))
+    verifying(canarist)
     ground = Ground(cluster, namespace)
     await stable_stands(cluster.client, namespace, replicas=2)
     await cluster.client.create(INGRESSES, main_ingress(ground))
@@ -174,7 +164,6 @@ async def test_checks_look_at_a_first_pod_that_gets_no_load(
             smokeTest={"verify": ["health"]},
             verification=[{**check, "every": "100ms"}],
         )
-    await canarist.engine.close()
 
     assert result.outcome is (Outcome.SUCCEEDED if status == 200 else Outcome.ABORTED), result
     assert set(seen) == {(1, "0")}

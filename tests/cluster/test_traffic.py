@@ -1,8 +1,7 @@
 """Load is shifted and comes back, by each kind of route: what is written, read back, refused, and left alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -25,8 +24,7 @@ from delegate.engine.traffic.writing import Writer, type_of
 from delegate.model.resource_types import INGRESSES, SERVICES
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
-from tests.cluster.canaries import NEW, Canarist, canarist_for, image_of, stable_stands
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import NEW, Canarist, image_of, stable_stands
 from tests.cluster.routes import HTTP_ROUTE, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
 
 ROUTE = {"httpRoute": "web", "timeout": "15s"}
@@ -245,13 +243,6 @@ async def test_a_second_canary_ingress_is_refused(ground: Ground) -> None:
     await ground.client.create(INGRESSES, main_ingress(ground, "web-canary"))
     with pytest.raises(ForeignRouteError, match="not of this canary's making"):
         await router.check()
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace)
-    yield made
-    await made.engine.close()
 
 
 async def test_a_whole_canary_by_ingress(canarist: Canarist, cluster: Cluster) -> None:

@@ -1,8 +1,6 @@
 """The delegate dies at a write of a routed canary, or calls fail: the route ends as it began, and nothing of the canary is left."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -10,20 +8,13 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
 from delegate.model.resource_types import INGRESSES, SERVICES
 from delegate.model.results import Outcome
-from tests.cluster.canaries import Canarist, canarist_for, replicas_of, stable_stands
-from tests.cluster.conftest import Server
+from tests.cluster.canaries import Canarist, replicas_of, stable_stands
 from tests.cluster.routes import HTTP_ROUTE, Ground, accepted, main_ingress, served
 from tests.cluster.test_sync_crashes import Death
 
+pytestmark = pytest.mark.lease_seconds(1)
 ROUTED = ("httproutes", "services", "endpointslices")
 ROUTING = {"nginx": {"ingress": "web"}}
-
-
-@pytest.fixture
-async def canarist(server: Server, namespace: str, tmp_path: Path) -> AsyncIterator[Canarist]:
-    made = canarist_for(server.kubeconfig, tmp_path, namespace, lease_seconds=1)
-    yield made
-    await made.engine.close()
 
 
 async def nothing_is_left(ground: Ground) -> bool:
