@@ -19,6 +19,7 @@ from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.releases import DEFAULT_LIMIT
 from delegate.model.resources import JsonObject
 from delegate.model.rollbacks import GitMode, HelmTarget, RollbackSpec
+from delegate.model.rollouts.specs import CanarySpec, faults_of_canary
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 from delegate.model.strict import Strict
@@ -246,6 +247,18 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
             yield error
     if task.kind is TaskKind.VERIFY:
         yield from _faults_of_checks(task)
+    if task.kind is TaskKind.CANARY:
+        yield from _faults_of_canary(task)
+
+
+def _faults_of_canary(task: Task) -> Iterable[TaskDocumentError]:
+    try:
+        spec = _convert(task.spec, CanarySpec, "spec")
+    except TaskDocumentError as error:
+        yield error
+        return
+    for field, words, hint in faults_of_canary(spec):
+        yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
 
 
 def _faults_of_checks(task: Task) -> Iterable[TaskDocumentError]:

@@ -82,6 +82,33 @@ def test_a_fault_names_its_line(*, before: str, after: str, line: int, message: 
     assert remedy == hint
 
 
+CANARY = """\
+kind: canary
+application: shop
+spec:
+  workload: {kind: Deployment, name: shop}
+  images: {main: registry.example/shop:2}
+  steps:
+    - setWeight: 20
+  smokeTest: {command: [/bin/check]}
+  background: [errors]
+  verification:
+    - {name: errors, type: prometheus, provider: prom, query: up, unit: ratio, threshold: "<= 1%"}
+"""
+
+
+def test_a_canary_that_cant_be_meant_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    """Before it waits in a queue for a delegate that would refuse it: a misspelt field, and every check that does not exist."""
+    assert read_task_file(_write(tmp_path, CANARY)).kind is TaskKind.CANARY
+
+    misspelt = _write(tmp_path, CANARY.replace("background:", "backgruond:"))
+    assert _faults(misspelt) == [(misspelt, 9, "unknown field `backgruond` in spec", "did you mean `background`?")]
+
+    several = _write(tmp_path, CANARY.replace("[errors]", "[erors]").replace("{command: [/bin/check]}", "{}"))
+    told = {(line, message.split(":")[0]) for _, line, message, _ in _faults(several)}
+    assert told == {(8, "spec.smokeTest.command"), (9, "spec.background")}
+
+
 def test_every_fault_is_told(tmp_path: Path) -> None:
     """In one report, each with its own line."""
     path = _write(tmp_path, SYNC.replace("application: shop", "application: Shop\ntimeout: soon"))

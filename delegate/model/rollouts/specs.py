@@ -118,12 +118,13 @@ def read_canary(spec: JsonObject) -> CanarySpec:
     except msgspec.ValidationError as error:
         words = str(error).replace("`$.", "`spec.").replace("$", "spec")
         raise CanarySpecError(f"the canary's spec can't be meant: {words}", hint="see docs/canary.md for what it may hold") from error
-    for field, words, hint in _faults(read):
+    for field, words, hint in faults_of_canary(read):
         raise CanarySpecError(f"spec.{field}: {words}", hint=hint)
     return read
 
 
-def _faults(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+def faults_of_canary(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
+    """Everything about a spec that can't be meant: field (below the spec), words, hint."""
     if spec.workload.kind not in KINDS:
         yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", f"it does {', '.join(KINDS)}"
     if bool(spec.images) == (spec.source is not None):
