@@ -14,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from benchmarks.idling import CLUSTER
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.control_lane import Condition, ControlHooks, ControlLane
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, SessionHooks, SessionKeeper
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Credentials, Introduction, SessionHooks
 from delegate.daemon.connection.transport import Endpoint, Limits, Transport
 from delegate.daemon.connection.work_lane import Poller
 from delegate.daemon.pool.slots import Reservation, Slots

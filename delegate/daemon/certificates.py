@@ -22,8 +22,8 @@ from delegate.daemon.connection.errors import (
     TransportError,
     UntrustedError,
 )
+from delegate.daemon.connection.keeper import SessionKeeper
 from delegate.daemon.connection.pinging import fetch_authorities, ping
-from delegate.daemon.connection.sessions import SessionKeeper
 from delegate.daemon.connection.skew import ClockSkew
 from delegate.daemon.connection.transport import Endpoint
 from delegate.daemon.connection.trust import AuthoritiesError

@@ -16,14 +16,16 @@ from delegate import __version__
 from delegate.daemon.announcing import Announcer
 from delegate.daemon.certificates import Certificates
 from delegate.daemon.conditions import Conditions
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.control_lane import Condition, ControlHooks, ControlLane
 from delegate.daemon.connection.errors import OutdatedError, RefusalError, RevokedError, TransportError
 from delegate.daemon.connection.faults import Faults
+from delegate.daemon.connection.keeper import SessionKeeper
 from delegate.daemon.connection.outbox import Outbox
 from delegate.daemon.connection.progress import ProgressSender
 from delegate.daemon.connection.releases import Releaser
 from delegate.daemon.connection.reporter import Reporter
-from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, Session, SessionHooks, SessionKeeper
+from delegate.daemon.connection.sessions import Credentials, Introduction, Session, SessionHooks
 from delegate.daemon.connection.telling import LetterTeller
 from delegate.daemon.connection.transport import Limits, Transport
 from delegate.daemon.connection.work_lane import Poller

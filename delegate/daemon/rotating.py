@@ -10,7 +10,8 @@ import structlog
 
 from delegate.daemon.certificates import Certificates
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Credentials, Introduction, SessionHooks, SessionKeeper
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Credentials, Introduction, SessionHooks
 from delegate.daemon.connection.transport import Transport
 from delegate.daemon.identity.errors import IdentityError, NotEnrolledError, RenewalRefusedError, WrongUserError
 from delegate.daemon.identity.generations import Generation

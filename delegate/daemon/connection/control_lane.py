@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 import structlog
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.cuts import IdleCuts
 from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Session, new_request_id
 from delegate.daemon.connection.transport import Transport
 from delegate.daemon.connection.waits import Waits
 from delegate.foundation.lifecycle import DeathLimit, PartFailedError, supervise

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import structlog
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Session, new_request_id
 from delegate.foundation.lifecycle import backoff
 from delegate.model.resources import JsonObject
 from delegate.protocol import routes

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import structlog
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.errors import InvalidError, RefusalError, TooLargeError, TransportError
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Session, new_request_id
+from delegate.daemon.connection.sessions import Session, new_request_id
 from delegate.foundation.lifecycle import backoff
 from delegate.protocol import routes
 from delegate.protocol.work import ReleaseAnswer, ReleaseItem, ReleaseRequest

@@ -30,8 +30,9 @@ from delegate.daemon.connection.errors import (
 )
 from delegate.daemon.connection.faults import Faults
 from delegate.daemon.connection.journal import Kept
+from delegate.daemon.connection.keeper import SessionKeeper
 from delegate.daemon.connection.outbox import Outbox
-from delegate.daemon.connection.sessions import SessionKeeper, new_request_id
+from delegate.daemon.connection.sessions import new_request_id
 from delegate.daemon.connection.shortening import shorten
 from delegate.daemon.connection.transport import Transport
 from delegate.daemon.connection.uploading import Read, Uploaded, Uploader

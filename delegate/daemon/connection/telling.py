@@ -1,8 +1,10 @@
 """Telling the manager of dead letters, so that it can list them and send them round again."""
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.errors import TransportError
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Session, new_request_id
 from delegate.foundation.errors import DelegateError
 from delegate.protocol import routes
 from delegate.protocol.letters import LetterNotice, LettersAnswer, LettersRequest

@@ -11,10 +11,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.cuts import IdleCuts
 from delegate.daemon.connection.errors import RefusalError, TransportError
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Session, SessionKeeper, new_request_id
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Session, new_request_id
 from delegate.daemon.connection.waits import Waits
 from delegate.protocol import codec, routes
 from delegate.protocol.codec import UndecodableTask

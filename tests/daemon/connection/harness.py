@@ -5,9 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from delegate.daemon.connection.calling import Caller
 from delegate.daemon.connection.control_lane import Condition, ControlHooks, ControlLane
 from delegate.daemon.connection.faults import Faults
-from delegate.daemon.connection.sessions import Caller, Credentials, Introduction, Session, SessionHooks, SessionKeeper
+from delegate.daemon.connection.keeper import SessionKeeper
+from delegate.daemon.connection.sessions import Credentials, Introduction, Session, SessionHooks
 from delegate.daemon.connection.transport import Endpoint, Limits, Transport
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.lifecycle import DeathLimit
