@@ -13,8 +13,8 @@ from delegate.manager.metrics import ManagerMetrics
 from delegate.manager.settings import Rhythm
 from delegate.manager.store import sweeping
 from delegate.manager.store.database import Database
+from delegate.manager.store.explaining import find_unroutable
 from delegate.manager.store.letters import count_open
-from delegate.manager.store.reading import find_unroutable
 from delegate.manager.store.retention import forget_old
 from delegate.manager.store.submissions import refuse_unroutable
 

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from delegate.manager.service import Manager
-from delegate.manager.store.reading import find_unroutable
+from delegate.manager.store.explaining import find_unroutable
 from delegate.protocol.enrolment import AttemptReport
 from tests.manager.clocks import FakeClock
 from tests.manager.conftest import RHYTHM

@@ -10,7 +10,6 @@ from delegate.manager.api.calls import Access, Call, Nothing, Operation
 from delegate.manager.errors import InvalidError
 from delegate.manager.scopes import parse_scopes
 from delegate.manager.store import tokens
-from delegate.manager.store.reading import view_token
 from delegate.manager.store.transactions import Transaction
 from delegate.manager.views import NewTokenView, TokenList, TokenView
 
@@ -38,7 +37,7 @@ async def create(call: Call[CreateTokenRequest, Nothing]) -> NewTokenView:
 
     def work(transaction: Transaction) -> NewTokenView:
         row, secret = tokens.create_token(transaction, wanted, call.principal.name)
-        return NewTokenView(token=view_token(row, transaction.now), secret=secret)
+        return NewTokenView(token=tokens.view_token(row, transaction.now), secret=secret)
 
     return await call.services.database.write(work)
 
@@ -71,13 +70,15 @@ def _checked(body: CreateTokenRequest) -> tokens.NewToken:
 
 async def list_tokens(call: Call[Nothing, Nothing]) -> TokenList:
     """All tokens, without their secrets."""
-    return await call.services.database.read(lambda tx: TokenList(items=tuple(view_token(row, tx.now) for row in tokens.list_tokens(tx))))
+    return await call.services.database.read(
+        lambda tx: TokenList(items=tuple(tokens.view_token(row, tx.now) for row in tokens.list_tokens(tx)))
+    )
 
 
 async def revoke(call: Call[Nothing, Nothing]) -> TokenView:
     """Ends a token and, for good, the delegates that were enrolled with it."""
     return await call.services.database.write(
-        lambda tx: view_token(tokens.revoke_token(tx, call.path["token"], call.principal.name), tx.now)
+        lambda tx: tokens.view_token(tokens.revoke_token(tx, call.path["token"], call.principal.name), tx.now)
     )
 
 

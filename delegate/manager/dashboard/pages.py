@@ -17,7 +17,7 @@ from delegate.manager.clocks import to_rfc3339
 from delegate.manager.dashboard.logins import COOKIE, LIFE_SECONDS, Logins
 from delegate.manager.dashboard.steps import describe_events, gather_steps
 from delegate.manager.errors import AuthenticationError, ForbiddenError, MalformedError
-from delegate.manager.store import reading
+from delegate.manager.store import delegates, reading
 from delegate.manager.store.letters import LetterQuery, count_open, list_letters
 from delegate.manager.store.reading import TaskFilter
 from delegate.manager.store.transactions import Transaction
@@ -74,7 +74,7 @@ class Pages:
         def work(transaction: Transaction) -> dict[str, Any]:
             listed = reading.list_tasks(transaction, wanted)
             return {
-                "delegates": reading.list_delegates(transaction),
+                "delegates": delegates.list_delegates(transaction),
                 "tasks": listed.items,
                 "why": reading.explain_tasks(transaction, [each.id for each in listed.items if each.state == "queued"]),
                 "older": listed.continue_,

@@ -1,6 +1,6 @@
-"""Reading for people: tasks, delegates, tokens, events and history as the API shows them."""
+"""Tasks as people see them: lists, whole tasks, events and history as the API shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -8,20 +8,15 @@ import sqlalchemy as sa
 from delegate.manager.attempts import AttemptState, TaskState
 from delegate.manager.clocks import to_rfc3339
 from delegate.manager.errors import InvalidError, NotFoundError
-from delegate.manager.explanations import Candidate, WaitingTask, explain_unroutable, explain_waiting
-from delegate.manager.scopes import scoped_kinds
 from delegate.manager.selectors import read_labels
+from delegate.manager.store.delegates import list_candidates
 from delegate.manager.store.events import list_events
-from delegate.manager.store.handouts import SUSPECT
-from delegate.manager.store.heartbeats import Facts
+from delegate.manager.store.explaining import explain
 from delegate.manager.store.histories import list_history
-from delegate.manager.store.limiting import find_holders
-from delegate.manager.store.sessions import alternates
-from delegate.manager.store.tables import attempts, clusters, delegates, results, selectors, tasks, tokens
+from delegate.manager.store.tables import attempts, delegates, results, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.manager.views import (
     AttemptView,
-    DelegateView,
     DestinationView,
     EventList,
     EventView,
@@ -30,7 +25,6 @@ from delegate.manager.views import (
     TaskList,
     TaskSummary,
     TaskView,
-    TokenView,
     WhyView,
 )
 from delegate.model.resources import JsonObject
@@ -61,64 +55,6 @@ _RESULT = (
     .order_by(attempts.c.fence.desc())
     .limit(1)
 )
-_other = tasks.alias("other")
-_AHEAD = (
-    sa.select(_other.c.id, _other.c.state)
-    .where(
-        _other.c.lock_key == sa.bindparam("key"),
-        sa.or_(
-            sa.text("other.state = 'running'"),
-            sa.and_(
-                sa.text("other.state = 'queued'"),
-                sa.or_(
-                    _other.c.rank < sa.bindparam("rank"),
-                    sa.and_(_other.c.rank == sa.bindparam("rank"), _other.c.sequence < sa.bindparam("sequence")),
-                ),
-            ),
-        ),
-    )
-    .order_by(_other.c.state.desc(), _other.c.rank, _other.c.sequence)
-    .limit(1)
-)
-_UNHANDED = (sa.text("tasks.state = 'queued'"), tasks.c.begun == 0, tasks.c.created_at <= sa.bindparam("since"))
-_UNHANDED_SORTS = (
-    sa.select(tasks.c.kind, tasks.c.selector_id, tasks.c.destination, tasks.c.cluster_uid, selectors.c.labels)
-    .join(selectors, selectors.c.id == tasks.c.selector_id)
-    .where(*_UNHANDED)
-    .distinct()
-)
-_UNHANDED_IDS = (
-    sa.select(tasks.c.id)
-    .where(
-        *_UNHANDED,
-        tasks.c.kind == sa.bindparam("of_kind"),
-        tasks.c.selector_id == sa.bindparam("selector"),
-        tasks.c.destination == sa.bindparam("name"),
-        sa.func.coalesce(tasks.c.cluster_uid, "?") == sa.bindparam("cluster"),
-    )
-    .order_by(tasks.c.sequence)
-    .limit(500)
-)
-_ROUTABLE_SECONDS = 60.0
-_RANK = sa.select(tasks.c.rank).where(tasks.c.id == sa.bindparam("id"))
-_RUNNING = (
-    sa.select(
-        attempts.c.delegate_id,
-        sa.func.count().label("number"),
-        sa.func.count().filter(tasks.c.requeues >= SUSPECT).label("suspects"),
-    )
-    .join(tasks, tasks.c.id == attempts.c.task_id)
-    .where(sa.text("attempts.state = 'active'"))
-    .group_by(attempts.c.delegate_id)
-)
-_CLUSTERS = sa.select(clusters.c.delegate_id, clusters.c.name, clusters.c.uid).order_by(clusters.c.name)
-_DELEGATES = (
-    sa.select(delegates, tokens.c.name.label("token_name"))
-    .outerjoin(tokens, tokens.c.id == delegates.c.token_id)
-    .order_by(delegates.c.name, delegates.c.enrolled_at)
-)
-
-
 _COUNTS = sa.select(tasks.c.state, sa.func.count().label("number")).where(sa.text("tasks.state <> 'finished'")).group_by(tasks.c.state)
 
 
@@ -171,7 +107,7 @@ def show_task(transaction: Transaction, task_id: str) -> TaskView:
     body = transaction.scalar(_RESULT, task=task_id)
     return TaskView(
         task=_summary(row),
-        why_queued=_why(transaction, row, _candidates(transaction)) if row.state == TaskState.QUEUED else "",
+        why_queued=explain(transaction, row, list_candidates(transaction)) if row.state == TaskState.QUEUED else "",
         document=msgspec.json.decode(row.document, type=JsonObject),
         attempts=tuple(
             _attempt(each, transaction.now) for each in transaction.rows(_ATTEMPTS, task=task_id, limit=transaction.limits.page_size)
@@ -250,175 +186,16 @@ def _attempt(row: Row, now: float) -> AttemptView:
 
 def explain_tasks(transaction: Transaction, ids: Sequence[str]) -> dict[str, str]:
     """Why each of these tasks is queued, for those that are."""
-    candidates = _candidates(transaction)
+    candidates = list_candidates(transaction)
     rows = [_find(transaction, task_id) for task_id in ids]
-    return {row.id: _why(transaction, row, candidates) for row in rows if row.state == TaskState.QUEUED}
+    return {row.id: explain(transaction, row, candidates) for row in rows if row.state == TaskState.QUEUED}
 
 
 def explain_task(transaction: Transaction, task_id: str) -> WhyView:
     """Why one task is queued. Raises NotFoundError."""
     row = _find(transaction, task_id)
-    why = _why(transaction, row, _candidates(transaction)) if row.state == TaskState.QUEUED else ""
+    why = explain(transaction, row, list_candidates(transaction)) if row.state == TaskState.QUEUED else ""
     return WhyView(id=row.id, state=row.state, why=why)
-
-
-def find_unroutable(transaction: Transaction) -> dict[str, str]:
-    """Tasks that nobody was handed yet and that no connected delegate could take, with the reason. Not those of the last seconds."""
-    since = transaction.now - min(_ROUTABLE_SECONDS, transaction.rhythm.unroutable_seconds)
-    sorts = transaction.rows(_UNHANDED_SORTS, since=since)
-    candidates = _candidates(transaction) if sorts else []
-    found: dict[str, str] = {}
-    for sort in sorts:
-        reason = explain_unroutable(
-            WaitingTask(
-                kind=sort.kind,
-                application="",
-                selector=read_labels(sort.labels),
-                destination=sort.destination,
-                cluster_uid=sort.cluster_uid,
-                ready_at=0.0,
-            ),
-            candidates,
-        )
-        if reason:
-            cluster = "?" if sort.cluster_uid is None else sort.cluster_uid
-            of_sort = {"of_kind": sort.kind, "selector": sort.selector_id, "name": sort.destination, "cluster": cluster}
-            found |= {row.id: reason for row in transaction.rows(_UNHANDED_IDS, since=since, **of_sort)}
-    return found
-
-
-def _why(transaction: Transaction, row: Row, candidates: list[Candidate]) -> str:
-    ahead = None
-    if row.lock_key is not None:
-        rank = transaction.scalar(_RANK, id=row.id)
-        ahead = transaction.row(_AHEAD, key=row.lock_key, rank=rank, sequence=row.sequence)
-    task = WaitingTask(
-        kind=row.kind,
-        application=row.application,
-        selector=read_labels(row.selector),
-        destination=row.destination,
-        cluster_uid=row.cluster_uid,
-        ready_at=row.ready_at,
-        requeues=row.requeues,
-        message=row.message,
-        ahead=ahead.id if ahead is not None else "",
-        ahead_runs=ahead is not None and ahead.state == TaskState.RUNNING,
-        held_back=find_holders(transaction, row) if row.cluster_uid is not None else None,
-        alone=row.requeues >= SUSPECT,
-    )
-    return explain_waiting(task, candidates, transaction.now)
-
-
-def _candidates(transaction: Transaction) -> list[Candidate]:
-    running = {row.delegate_id: row for row in transaction.rows(_RUNNING)}
-    reached = _clusters_by_delegate(transaction)
-    return [
-        Candidate(
-            name=row.name,
-            connected=_is_connected(transaction, row),
-            draining=bool(row.draining),
-            labels=read_labels(row.labels),
-            kinds=frozenset(row.kinds.split(",")),
-            scoped=frozenset(scoped_kinds(row.scopes.split(","))),
-            clusters=reached.get(row.id, {}),
-            capacity=row.capacity,
-            running=int(running[row.id].number) if row.id in running else 0,
-            suspects=int(running[row.id].suspects) if row.id in running else 0,
-        )
-        for row in transaction.rows(_DELEGATES)
-        if row.revoked_at is None
-    ]
-
-
-def _clusters_by_delegate(transaction: Transaction) -> dict[str, dict[str, str]]:
-    reached: dict[str, dict[str, str]] = {}
-    for delegate_id, name, uid in transaction.rows(_CLUSTERS):
-        reached.setdefault(delegate_id, {})[name] = uid
-    return reached
-
-
-def _is_connected(transaction: Transaction, row: Row) -> bool:
-    heard = row.heartbeat_at is not None and row.heartbeat_at >= transaction.now - transaction.rhythm.connected_seconds
-    return bool(heard and row.left_at is None and row.revoked_at is None)
-
-
-def list_delegates(transaction: Transaction, *, revoked: bool = False) -> list[DelegateView]:
-    """All delegates, without the revoked ones unless those are wanted."""
-    running = {row.delegate_id: int(row.number) for row in transaction.rows(_RUNNING)}
-    reached = _clusters_by_delegate(transaction)
-    return [
-        _delegate(transaction, row, running.get(row.id, 0), reached.get(row.id, {}))
-        for row in transaction.rows(_DELEGATES)
-        if revoked or row.revoked_at is None
-    ]
-
-
-def show_delegate(transaction: Transaction, delegate_id: str) -> DelegateView:
-    """By id, or by a name that only one has. Raises NotFoundError, InvalidError."""
-    everybody = list_delegates(transaction, revoked=True)
-    found = [each for each in everybody if each.id == delegate_id] or [each for each in everybody if each.name == delegate_id]
-    if not found:
-        raise NotFoundError(f"there is no delegate {delegate_id!r}", hint="delegate delegates list shows the delegates")
-    if len(found) > 1:
-        raise InvalidError(
-            f"{len(found)} delegates are named {delegate_id!r}", hint=f"use an id: {', '.join(each.id for each in found[:5])}"
-        )
-    return found[0]
-
-
-def _delegate(transaction: Transaction, row: Row, running: int, reached: Mapping[str, str]) -> DelegateView:
-    connected = _is_connected(transaction, row)
-    facts = msgspec.json.decode(row.heartbeat, type=Facts)
-    duplicate = alternates(row.incarnations, transaction.now)
-    ago = None if row.heartbeat_at is None else max(0.0, round(transaction.now - row.heartbeat_at, 1))
-    reasons = tuple(_ailments(row, facts, connected=connected, ago=ago, duplicate=duplicate))
-    return DelegateView(
-        id=row.id,
-        name=row.name,
-        instance=row.instance,
-        health="Unhealthy" if reasons else "Healthy",
-        connection="Connected" if connected else "Disconnected",
-        reasons=reasons,
-        labels=read_labels(row.labels),
-        kinds=tuple(row.kinds.split(",")),
-        clusters=dict(reached),
-        capacity=row.capacity,
-        running=running,
-        free_slots=row.free_slots if connected else 0,
-        draining=bool(row.draining),
-        duplicate_identity=duplicate,
-        outbox_entries=facts.outbox_entries,
-        version=row.version,
-        python=row.python,
-        protocol=row.protocol,
-        epoch=row.epoch,
-        token=row.token_name or "",
-        enrolled_at=to_rfc3339(row.enrolled_at),
-        heartbeat_at=to_rfc3339(row.heartbeat_at),
-        heartbeat_seconds_ago=ago,
-        revoked_at=to_rfc3339(row.revoked_at),
-    )
-
-
-def _ailments(row: Row, facts: Facts, *, connected: bool, ago: float | None, duplicate: bool) -> Sequence[str]:
-    reasons = []
-    if row.revoked_at is not None:
-        reasons.append("it was revoked")
-    elif row.left_at is not None:
-        reasons.append(f"it left: {row.left_reason}" if row.left_reason else "it left")
-    elif ago is None:
-        reasons.append("it has enrolled and not yet begun to work")
-    elif not connected:
-        reasons.append(f"nothing was heard of it for {ago:g} s")
-    if connected and row.stalled:
-        reasons.append(f"its main loop is stuck (lag {facts.loop_lag_seconds:g} s)")
-    if connected and facts.blocked:
-        reasons.append(f"it takes no task: {facts.blocked}")
-    if connected and facts.certificate_expires_in_seconds is not None and facts.certificate_expires_in_seconds <= 0:
-        reasons.append("its certificate has expired")
-    if duplicate:
-        reasons.append("two processes take its identity from each other")
-    return reasons
 
 
 def show_events(transaction: Transaction, task_id: str, after: int, limit: int) -> EventList:
@@ -457,29 +234,4 @@ def show_history(transaction: Transaction, task_id: str) -> HistoryList:
             )
             for row in list_history(transaction, task_id)
         )
-    )
-
-
-def view_token(row: Row, now: float) -> TokenView:
-    state = "active"
-    if row.revoked_at is not None:
-        state = "revoked"
-    elif row.expires_at is not None and row.expires_at <= now:
-        state = "expired"
-    elif row.max_uses is not None and row.uses >= row.max_uses:
-        state = "used_up"
-    return TokenView(
-        id=row.id,
-        name=row.name,
-        state=state,
-        scopes=tuple(row.scopes.split(",")),
-        labels=read_labels(row.labels),
-        description=row.description,
-        created_by=row.created_by,
-        created_at=to_rfc3339(row.created_at),
-        expires_at=to_rfc3339(row.expires_at),
-        revoked_at=to_rfc3339(row.revoked_at),
-        uses=row.uses,
-        max_uses=row.max_uses,
-        last_used_at=to_rfc3339(row.last_used_at),
     )

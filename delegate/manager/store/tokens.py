@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
+from delegate.manager.clocks import to_rfc3339
 from delegate.manager.errors import AuthenticationError, ConflictError, InvalidError, NotFoundError, RevokedError, TokenExpiredError
 from delegate.manager.identifiers import hash_secret, new_id, new_secret
 from delegate.manager.scopes import is_admin
-from delegate.manager.selectors import write_labels
+from delegate.manager.selectors import read_labels, write_labels
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.tables import delegates, tokens
 from delegate.manager.store.transactions import Row, Transaction
+from delegate.manager.views import TokenView
 
 _INSERT = sa.insert(tokens)
 _LIVE_NAME = sa.select(tokens.c.id).where(tokens.c.name == sa.bindparam("name"), tokens.c.revoked_at.is_(None))
@@ -136,3 +138,28 @@ def use_token(transaction: Transaction, token: Row) -> None:
 
 def has_living_admin(transaction: Transaction) -> bool:
     return bool(transaction.scalar(_LIVE_ADMINS, now=transaction.now))
+
+
+def view_token(row: Row, now: float) -> TokenView:
+    state = "active"
+    if row.revoked_at is not None:
+        state = "revoked"
+    elif row.expires_at is not None and row.expires_at <= now:
+        state = "expired"
+    elif row.max_uses is not None and row.uses >= row.max_uses:
+        state = "used_up"
+    return TokenView(
+        id=row.id,
+        name=row.name,
+        state=state,
+        scopes=tuple(row.scopes.split(",")),
+        labels=read_labels(row.labels),
+        description=row.description,
+        created_by=row.created_by,
+        created_at=to_rfc3339(row.created_at),
+        expires_at=to_rfc3339(row.expires_at),
+        revoked_at=to_rfc3339(row.revoked_at),
+        uses=row.uses,
+        max_uses=row.max_uses,
+        last_used_at=to_rfc3339(row.last_used_at),
+    )
