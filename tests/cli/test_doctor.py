@@ -253,7 +253,8 @@ async def test_each_missing_permission_is_named_with_the_rule_to_add(tmp_path: P
 async def test_what_a_canary_needs_is_asked_for_where_one_has_left_its_journal(tmp_path: Path, bench: Bench) -> None:
     """By the kind of its workload, and no more than that; a journal is no broken record of an Application."""
     await bench.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-    journal = Journal("shop", "task-1", "attempt-1", 1, "web", "uid", "release")
+    copies = (("Secret", "login-1a2b"),)
+    journal = Journal("shop", "task-1", "attempt-1", 1, "web", "uid", "release", smoke_job="web-canary-smoke-1", copies=copies)
     await bench.create("/api/v1/namespaces/shop/configmaps", journal_config_map("shop", "StatefulSet", "web", journal))
     roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop"
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
@@ -268,8 +269,12 @@ async def test_what_a_canary_needs_is_asked_for_where_one_has_left_its_journal(t
     missing = {each["facts"]["resource"]: each["facts"]["verbs"] for each in find(ended, "permissions", "failed")}
     assert missing["statefulsets"] == ["get", "update"]
     assert missing["pods"] == ["list", "delete"]
+    assert missing["jobs"] == ["get", "create", "delete"]
+    assert missing["secrets"] == ["get", "create", "delete", "update"]
     assert "deployments" not in missing
     assert not find(ended, "applications")
+    (jobs,) = [each for each in find(ended, "permissions", "failed") if each["facts"]["resource"] == "jobs"]
+    assert '{apiGroups: ["batch"], resources: ["jobs"], verbs: [get, create, delete]}' in jobs["hint"]
 
 
 async def test_a_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:

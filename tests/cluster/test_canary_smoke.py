@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from delegate.engine.clusters.access import Access, may
 from delegate.engine.clusters.errors import ClusterError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
@@ -14,9 +16,20 @@ from delegate.model.resource_types import INGRESSES, JOBS, PODS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
-from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, verifying
+from tests.cluster.canaries import (
+    NEW,
+    OLD,
+    Canarist,
+    image_of,
+    journal_of,
+    replicas_of,
+    running_canarist,
+    stable_stands,
+    verifying,
+)
+from tests.cluster.conftest import Server
 from tests.cluster.routes import Ground, main_ingress
-from tests.cluster.servers import eventually
+from tests.cluster.servers import eventually, kind
 from tests.cluster.test_sync_crashes import Death
 
 pytestmark = pytest.mark.lease_seconds(2)
@@ -77,6 +90,38 @@ async def test_a_container_that_is_not_there_is_refused(canarist: Canarist, clus
     assert "the new version has no container 'nobody'" in result.message
     assert result.error is not None
     assert result.error.hint == "it has main"
+
+
+async def test_jobs_that_may_not_be_made_are_refused_with_the_rule(
+    cluster: Cluster, limited: Cluster, server: Server, namespace: str, tmp_path: Path
+) -> None:
+    """Before anything is written: later it would keep the way back from its end."""
+    await stable_stands(cluster.client, namespace, replicas=2)
+    rules = [
+        {"apiGroups": ["", "apps", "autoscaling"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
+    ]
+    await allow(cluster, namespace, rules)
+    await eventually(lambda: may(limited.client, Access("get", "batch", "jobs", namespace)), within=20)
+
+    async with running_canarist(server.limited_kubeconfig, tmp_path / "limited", namespace) as canarist:
+        result = await canarist.run({"setWeight": 33}, smokeTest=test_of("complete"))
+
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0), result
+    assert "needs to create, delete Jobs" in result.message
+    assert result.error is not None
+    assert result.error.hint.endswith('{apiGroups: ["batch"], resources: ["jobs"], verbs: [create, delete]}')
+
+
+async def allow(cluster: Cluster, namespace: str, rules: list[JsonObject]) -> None:
+    """These to the user who may do nothing, in this namespace."""
+    group, name = "rbac.authorization.k8s.io", {"name": "limited", "namespace": namespace}
+    subject = {"kind": "User", "name": "limited", "apiGroup": group}
+    binding = {"roleRef": {"apiGroup": group, "kind": "Role", "name": "limited"}, "subjects": [subject]}
+    parts: dict[str, JsonObject] = {"Role": {"rules": rules}, "RoleBinding": binding}
+    for made, part in parts.items():
+        body = {"apiVersion": f"{group}/v1", "kind": made, "metadata": name, **part}
+        await cluster.client.apply(await cluster.discovery.resource_for(kind(f"{group}/{made}")), body)
 
 
 async def test_one_that_does_not_pass_is_never_held(canarist: Canarist, cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stabl
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_sets import Authority, Sets
-from delegate.engine.tasks.canarying_smoke import SmokeJob
+from delegate.engine.tasks.canarying_smoke import SmokeJob, check_smoke_test
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, new_pods_of, reach, spec_for, stable_template
@@ -39,7 +39,7 @@ from delegate.model.resource_types import SERVICES, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.smoke import container_of, smoke_job_name
+from delegate.model.rollouts.smoke import smoke_job_name
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
@@ -230,7 +230,7 @@ class CanaryRun:
             kept=version.kept if version is not None else (),
         )
         if anew and spec.smoke_test is not None:
-            container_of(plan.template, spec.smoke_test)
+            await check_smoke_test(client, namespace, plan.template, spec.smoke_test)
         return Ground(cluster, client, namespace, stable, plan, version is None or version.affected)
 
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
@@ -385,6 +385,7 @@ class CanaryRun:
                 namespace=ground.namespace,
                 name=smoke_job_name(sets.canary_name, stored.journal.release if stored.journal is not None else self._release),
                 application=self._task.application,
+                owner=stored.config_map,
             ),
         )
         return work

@@ -1,27 +1,48 @@
 """Runs the smoke test of a canary in a Job of its own, once for each release, and takes the Job away."""
 
+from delegate.engine.clusters.access import Access, may
 from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError
+from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, RbacError
 from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.canarying_sets import Authority, delete_made
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.model.resource_types import JOBS, PODS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
-from delegate.model.rollouts.smoke import SmokeTest, failure_of, has_passed, smoke_job, what_keeps_it
+from delegate.model.rollouts.permissions import OF_A_SMOKE_TEST
+from delegate.model.rollouts.smoke import SmokeTest, container_of, failure_of, has_passed, smoke_job, what_keeps_it
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
-class SmokeJob:
-    """The Job of one release, by its name: one that a dead attempt has begun goes on, and is not begun again."""
+async def check_smoke_test(client: ApiClient, namespace: str, template: JsonObject, test: SmokeTest) -> None:
+    """Before anything is written: whether there is such a container, and whether we may make its Job, read it, and take it away again.
 
-    def __init__(self, client: ApiClient, authority: Authority, *, namespace: str, name: str, application: str) -> None:
+    Raises CanarySpecError, RbacError, ClusterError.
+    """
+    container_of(template, test)
+    if test.verify:
+        return
+    group, resource, verbs = OF_A_SMOKE_TEST
+    missing = [verb for verb in verbs if not await may(client, Access(verb, group, resource, namespace))]
+    if missing:
+        rule = f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: [{", ".join(missing)}]}}'
+        raise RbacError(f"the smoke test needs to {', '.join(missing)} Jobs in {namespace}", hint=f"add to a Role in {namespace}: {rule}")
+
+
+class SmokeJob:
+    """The Job of one release, by its name: one that a dead attempt has begun goes on, and is not begun again.
+
+    It stays until the journal, its `owner`, holds what it came to.
+    """
+
+    def __init__(self, client: ApiClient, authority: Authority, *, namespace: str, name: str, application: str, owner: JsonObject) -> None:
         self._client = client
         self._authority = authority
         self.name = name
         self._namespace = namespace
         self._application = application
+        self._owner = owner
 
     async def run(self, template: JsonObject, test: SmokeTest) -> str:
         """What was tested, in words. Raises CanaryFailedError where it doesn't pass in time, in the words of its pod."""
@@ -48,7 +69,7 @@ class SmokeJob:
         await delete_made(self._client, self._authority, JOBS, self._namespace, self.name)
 
     async def _ensure(self, template: JsonObject, test: SmokeTest) -> None:
-        body = smoke_job(template, test, name=self.name, namespace=self._namespace, application=self._application)
+        body = smoke_job(template, test, name=self.name, namespace=self._namespace, application=self._application, owner=self._owner)
         self._authority.check()
         try:
             await self._client.create(JOBS, body)

@@ -1,9 +1,13 @@
 """What a canary asks of a cluster, beside its records: the least, by the kind of its workload."""
 
-from delegate.model.rollouts.journals import journal_name
+from collections.abc import Iterator
+
+from delegate.model.rollouts.journals import Journal, journal_name
 from delegate.model.rollouts.specs import KINDS
 
-PERMISSIONS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
+Rule = tuple[str, str, tuple[str, ...]]
+"""API group, resource and verbs."""
+_OF_THE_KIND: dict[str, tuple[Rule, ...]] = {
     "Deployment": (
         ("apps", "deployments", ("get", "create", "update", "patch", "delete")),
         ("apps", "replicasets", ("list",)),
@@ -22,7 +26,18 @@ PERMISSIONS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
         ("", "pods", ("list",)),
     ),
 }
-"""API group, resource and verbs."""
+OF_A_SMOKE_TEST: Rule = ("batch", "jobs", ("get", "create", "delete"))
+_OF_SECRETS: Rule = ("", "secrets", ("get", "create", "update", "delete"))
+"""Copies of them, and the way back of what the stable version reads. Those of ConfigMaps are had with the records."""
+
+
+def rules_of(kind: str, journal: Journal) -> Iterator[Rule]:
+    """What a canary of a workload of this kind has asked for, by what its journal holds."""
+    yield from _OF_THE_KIND.get(kind, ())
+    if journal.smoke_job:
+        yield OF_A_SMOKE_TEST
+    if "Secret" in {copied[0] for copied in (*journal.copies, *journal.kept)}:
+        yield _OF_SECRETS
 
 
 def kind_of_journal(name: str) -> str:

@@ -17,7 +17,6 @@ from delegate.model.verification.checks import Fault, faults_of_names
 
 _LONGEST_NAME = 63
 _LONGEST_WORDS = 400
-_KEPT_SECONDS = 600
 _GRACE_SECONDS = 30
 """The Job ends itself later than we give up, for the case that nobody is there to delete it."""
 _OF_THE_CONTAINER = ("name", "env", "envFrom", "volumeMounts", "resources", "securityContext", "imagePullPolicy", "workingDir")
@@ -89,8 +88,11 @@ def container_of(template: JsonObject, test: SmokeTest) -> JsonObject:
     )
 
 
-def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: str, application: str) -> JsonObject:
-    """Raises CanarySpecError where the template has no such container."""
+def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: str, application: str, owner: JsonObject) -> JsonObject:
+    """Raises CanarySpecError where the template has no such container. `owner`: the ConfigMap of the journal that will hold its outcome.
+
+    It has no time to live: however long nobody was there to read it, its outcome is there. Whoever deletes the journal takes it along.
+    """
     spec, found = template["spec"], container_of(template, test)
     container = {field: copy.deepcopy(found[field]) for field in _OF_THE_CONTAINER if field in found}
     container |= {"image": test.image or found["image"], "terminationMessagePolicy": "FallbackToLogsOnError"}
@@ -98,14 +100,14 @@ def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: st
         container["command"] = list(test.command)
     labels = {APPLICATION_LABEL: application, JOURNAL_LABEL: "smoke-test"}
     pod = {field: copy.deepcopy(spec[field]) for field in _OF_THE_POD if field in spec}
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [reference]},
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": int(test.timeout_seconds) + _GRACE_SECONDS,
-            "ttlSecondsAfterFinished": _KEPT_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": {**pod, "restartPolicy": "Never", "containers": [container]}},
         },
     }

@@ -15,9 +15,9 @@ from delegate.engine.clusters.registry import Cluster, ClusterRegistry
 from delegate.foundation.errors import DelegateError
 from delegate.model.inventory import APPLICATION_LABEL, read_inventory
 from delegate.model.resource_types import CONFIG_MAPS
-from delegate.model.resources import GroupKind, ResourceType
-from delegate.model.rollouts.journals import JOURNAL_LABEL
-from delegate.model.rollouts.permissions import PERMISSIONS, kind_of_journal
+from delegate.model.resources import GroupKind, JsonObject, ResourceType
+from delegate.model.rollouts.journals import JOURNAL_LABEL, read_journal
+from delegate.model.rollouts.permissions import kind_of_journal, rules_of
 from delegate.model.tasks import Destination
 from delegate.operations.doctor.findings import Area, Finding, Status, finding_of
 
@@ -104,11 +104,11 @@ async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[li
             application = str((metadata.get("labels") or {}).get(APPLICATION_LABEL, ""))
             home = str(metadata.get("namespace", ""))
             needs += [Need(application, home, group, kind) for group, kind in (("", "ConfigMap"), ("coordination.k8s.io", "Lease"))]
-            if JOURNAL_LABEL in (metadata.get("labels") or {}):
-                for access in _needs_of_canary(str(metadata.get("name", "")), home):
-                    canaries[access].add(application)
-                continue
             try:
+                if JOURNAL_LABEL in (metadata.get("labels") or {}):
+                    for access in _needs_of_canary(item, home):
+                        canaries[access].add(application)
+                    continue
                 entries = read_inventory(item).entries
             except DelegateError as error:
                 faults.append(error)
@@ -128,8 +128,10 @@ async def _read_records(cluster: Cluster, namespaces: Sequence[str]) -> tuple[li
     return needs, canaries, found
 
 
-def _needs_of_canary(journal: str, namespace: str) -> Iterator[Access]:
-    for group, resource, verbs in PERMISSIONS.get(kind_of_journal(journal), ()):
+def _needs_of_canary(config_map: JsonObject, namespace: str) -> Iterator[Access]:
+    """Raises CorruptJournalError. A copy of configuration has its label too, and is no journal."""
+    kind = kind_of_journal(str(config_map["metadata"]["name"]))
+    for group, resource, verbs in rules_of(kind, read_journal(config_map)) if kind else ():
         for verb in verbs:
             yield Access(verb, group, resource, namespace)
 

@@ -34,7 +34,8 @@ TEMPLATE: JsonObject = {
 
 
 def job(**fields: Any) -> JsonObject:
-    return smoke_job(TEMPLATE, SmokeTest(**fields), name="smoke", namespace="shop", application="checkout")
+    owner = {"metadata": {"name": "delegate.canary.deployment.web", "uid": "1234"}}
+    return smoke_job(TEMPLATE, SmokeTest(**fields), name="smoke", namespace="shop", application="checkout", owner=owner)
 
 
 def test_it_reads_what_the_new_version_reads_and_keeps_no_server_running() -> None:
@@ -50,6 +51,14 @@ def test_it_reads_what_the_new_version_reads_and_keeps_no_server_running() -> No
     assert not pod["spec"].keys() & {"initContainers", "terminationGracePeriodSeconds"}
     assert "app" not in pod["metadata"]["labels"]
     assert made["activeDeadlineSeconds"] == 150
+
+
+def test_it_stays_until_somebody_has_read_it() -> None:
+    """No time to live takes its outcome away; the journal's end is its own."""
+    made = job(command=("/bin/check",))
+
+    assert "ttlSecondsAfterFinished" not in made["spec"]
+    assert [each["name"] for each in made["metadata"]["ownerReferences"]] == ["delegate.canary.deployment.web"]
 
 
 def test_another_container_and_another_image() -> None:
