@@ -25,6 +25,7 @@ class ScriptedProvider:
         self._clock = clock
         self._script = script
         self._seconds = seconds
+        self.grain = 0.0
         self.asked: list[tuple[float, Query]] = []
         self.closed = 0
         self.cancelled = 0

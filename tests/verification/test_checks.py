@@ -152,7 +152,9 @@ def test_the_window_begins_with_the_release_and_ends_with_the_last_complete_buck
     assert evidence_span(now=1000, since=970, over=60, bucket=0) == Span(970, 1000)
     assert evidence_span(now=1000, since=0, over=60, bucket=0) == Span(940, 1000)
     assert evidence_span(now=1039, since=965, over=600, bucket=60) == Span(1020, 1020)
-    assert evidence_span(now=1010, since=965, over=600, bucket=60).is_empty
+    assert evidence_span(now=1010, since=965, over=600, bucket=60).is_empty(60)
+    assert evidence_span(now=1039, since=965, over=600, bucket=60).is_empty(60)
+    assert not evidence_span(now=1000, since=1000, over=60, bucket=0).is_empty(0)
 
 
 def test_unfinished_and_older_buckets_do_not_count() -> None:
@@ -171,10 +173,14 @@ def test_unfinished_and_older_buckets_do_not_count() -> None:
         ("max_over_time(x[1h30m:1m])", 5400),
         ('x{a="[z]"}', 0),
         ("x[1w]", 604800),
+        ("max_over_time(rate(x[5m])[30m:1m])", 2100),
+        ("rate(x[5m] offset 10m)", 900),
+        ("SELECT count(*) FROM Transaction SINCE 30 minutes ago", 1800),
+        ("index=shop earliest=-15m | stats count", 900),
     ],
 )
 def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
-    """The longest of its ranges."""
+    """The longest of its ranges, with what stands around them; and what other languages call it."""
     assert settling_seconds(query) == seconds
 
 

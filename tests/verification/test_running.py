@@ -149,6 +149,21 @@ async def test_a_bucket_is_evidence_once() -> None:
     assert "no new complete bucket" in err.readings[3].reason
 
 
+async def test_a_source_with_buckets_of_its_own_is_asked_for_whole_ones() -> None:
+    """Whatever the check says: its present minute is not over, and each is evidence once."""
+    clock = VirtualClock()
+    begin = clock.now().timestamp()
+    provider = ScriptedProvider("prom", clock, at_window_end(0.5))
+    provider.grain = 60.0
+
+    record = await verify(clock, [check(every="25s", readings=3, deadline="10m", **{"for": "2m"})], provider, since=begin + 10)
+
+    windows = [(query.window.start - begin, query.window.end - begin, query.window.step) for _, query in provider.asked]
+    assert windows[0] == (60.0, 120.0, 0.0)
+    assert all((start % 60, end % 60) == (0.0, 0.0) for start, end, _ in windows)
+    assert [reading.end - begin for reading in record.checks[0].readings if reading.is_informative] == [120, 180, 240]
+
+
 async def test_the_source_says_another_unit() -> None:
     """A check that calls seconds what its source calls milliseconds is wrong, and never judged."""
     clock = VirtualClock()
@@ -213,6 +228,41 @@ async def test_records_are_bounded() -> None:
     assert (err.tally.passes, len(err.readings)) == (1001, MOST_READINGS)
     assert (len(err.readings[0].samples), err.readings[0].left_out) == (8, 12)
     assert (err.readings[0].at, err.readings[-1].at) == (record.began, record.began + 1000)
+
+
+async def test_what_no_row_means_may_be_declared() -> None:
+    """A source of logs that answers without a row for nothing found: 0 where the check says so, and no data by default."""
+    clock = VirtualClock()
+    nothing = ScriptedProvider("prom", clock, lambda _, __: Answer(()))
+    null = ScriptedProvider("null", clock, lambda _, query: Answer((Series(((query.window.end, None),)),)))
+    fields = {"unit": "count", "threshold": "<= 10 count", "noData": "fail"}
+
+    declared = await verify(clock, [check(**fields, emptyIs=0)], nothing)
+    silent = await verify(clock, [check(**fields)], nothing)
+    empty = await verify(clock, [check(**fields, emptyIs=0, provider="null")], null)
+
+    assert (declared.verdict, declared.checks[0].readings[0].value) == (Verdict.PASS, 0.0)
+    assert (silent.verdict, empty.verdict) == (Verdict.NO_DATA, Verdict.NO_DATA)
+
+
+async def test_no_errors_at_all_can_be_compared_where_no_row_means_none() -> None:
+    """Requests are never taken for none."""
+    fields = {"threshold": "", "unit": "count", "query": "new", "requests": "n", "every": "60s", "for": "900s", "emptyIs": 0}
+    compare = {"baseline": "old", "requests": "m", "kind": "counts"}
+    values = counting(0, 5)
+
+    def script(_: float, query: Query) -> Answer:
+        return Answer((Series(((query.window.end, values[query.text]),)),)) if values[query.text] else Answer(())
+
+    clock = VirtualClock()
+    record = await verify(clock, [check(**fields, compare=compare)], ScriptedProvider("prom", clock, script))
+    values |= {"n": 0.0}
+    clock = VirtualClock()
+    without = await verify(clock, [check(**fields, compare=compare)], ScriptedProvider("prom", clock, script))
+
+    assert record.verdict is Verdict.PASS
+    assert record.checks[0].batches[0].new_events == 0
+    assert without.verdict is Verdict.NO_DATA
 
 
 def counting(new: float, old: float, requests: float = 100.0) -> dict[str, float]:

@@ -108,6 +108,15 @@ async def test_each_answer_that_is_not_good_has_its_own_end(
     assert (result.error.code, ending[1] in result.error.message) == (ending[0], True), result.error
 
 
+async def test_a_check_in_buckets_waits_for_the_first_whole_one(engine: Engine, prometheus: str) -> None:
+    """No range without a bucket in it is asked for, which a server would call a wrong question."""
+    result = await verify(engine, document(prometheus, RATIO.format(release="good"), bucket="1s", lasts="1s"))
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    first, *_ = record_of(result).checks[0].readings
+    assert (first.verdict, first.reason) == (Verdict.NO_DATA, "no complete bucket since the release")
+
+
 async def test_sources_that_do_not_answer(engine: Engine) -> None:
     """One that can't be reached and one that is silent: nothing is known of the release, within the time given."""
     gone = await verify(engine, document("http://127.0.0.1:1", "up", consecutiveErrors=1))

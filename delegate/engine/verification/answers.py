@@ -36,7 +36,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     `unit` is the backend's own, empty where it has none. `age_seconds`: how old the answer was when it came, where a cache says so.
     `stale`: a cache said that it could not ask (Warning 110, 111); such an answer proves nothing. `at_least`: each value is
-    a lower bound, the backend stopped counting. `digest` stands for the raw bytes.
+    a lower bound, the backend stopped counting. `digest` stands for the raw bytes. `infos`: what the source remarks on its answer, which
+    makes it no worse. `wrong`: why this can't be the answer of a version that is well, whatever number stands in it.
     """
 
     series: tuple[Series, ...]
@@ -47,6 +48,8 @@ class Answer(msgspec.Struct, frozen=True):
     digest: str = ""
     stale: bool = False
     at_least: bool = False
+    infos: tuple[str, ...] = ()
+    wrong: str = ""
 
 
 class Provider(Protocol):
@@ -54,6 +57,11 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def grain(self) -> float:
+        """The width of the backend's own buckets, in seconds, of which it answers with unfinished ones too; 0: it has none."""
+        ...
 
     async def read(self, query: Query, *, timeout: float) -> Answer:
         """Raises VerificationError: retryable for 408, 429, 5xx and the network, within the timeout; never for what is wrong for good."""

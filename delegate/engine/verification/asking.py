@@ -70,7 +70,7 @@ class Asker:
         """One look, at most so many seconds long. Never raises for a source: what it can't say is the reading."""
         began, at = self._limits.monotonic(), self._clock.now().timestamp()
         span = self._span(at, since)
-        if span.is_empty:
+        if span.is_empty(self._grain):
             return Seen(Reading(Verdict.NO_DATA, at=at, start=span.start, end=span.end, reason="no complete bucket since the release"))
         try:
             answers = await self._ask(span, timeout)
@@ -89,12 +89,17 @@ class Asker:
     async def close(self) -> None:
         await self._provider.close()
 
+    @property
+    def _grain(self) -> float:
+        """What a window is a multiple of: the check's own buckets, or those that the source has anyway."""
+        return self._check.bucket_seconds or self._provider.grain
+
     def _span(self, now: float, since: float) -> Span:
         check = self._check
-        over = check.over_seconds
+        over = max(check.over_seconds, self._grain)
         if check.compare is not None and check.compare.kind is ComparisonKind.COUNTS and not check.over:
-            over = now - self._counted_to if self._counted_to is not None else check.every_seconds
-        return evidence_span(now=now, since=since, over=over, bucket=check.bucket_seconds)
+            over = now - self._counted_to if self._counted_to is not None else max(check.every_seconds, self._grain)
+        return evidence_span(now=now, since=since, over=over, bucket=self._grain)
 
     async def _ask(self, span: Span, timeout: float) -> dict[str, Answer]:
         """Raises DelegateError: the worst of what the sources say, one that is final before one that may pass."""
@@ -136,7 +141,8 @@ class Asker:
     def _compare(self, answers: Mapping[str, Answer], span: Span, now: float, since: float) -> Seen:
         found: dict[str, tuple[list[float], float]] = {}
         for role, answer in answers.items():
-            values = new_values(self._check, answer, Look(span, now, since, self._seen.get(role, -math.inf)))
+            check = self._check if role in ("query", "baseline") else msgspec.structs.replace(self._check, empty_is=None)
+            values = new_values(check, answer, Look(span, now, since, self._seen.get(role, -math.inf)))
             if isinstance(values, Reading):
                 return Seen(msgspec.structs.replace(values, reason=f"{role}: {values.reason}"))
             found[role] = values

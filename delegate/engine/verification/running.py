@@ -236,7 +236,8 @@ class _CheckRun:
         delay = parse_duration(self.check.initial_delay)
         if self._frame.circumstances.since is None:
             return delay
-        settled = self._frame.since + settling_seconds(self._asker.query) - self._frame.began
+        asked = (self._asker.query, self._asker.others.get("requests", ""))
+        settled = self._frame.since + max(map(settling_seconds, asked)) - self._frame.began
         return max(delay, settled)
 
     def _deadline(self, began: float, first: float) -> float:

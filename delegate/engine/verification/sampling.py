@@ -31,15 +31,25 @@ def read_answer(check: Check, answer: Answer, look: Look, *, requests: float | N
     unfit = unfitness(check, answer, look)
     if unfit is not None:
         return unfit
-    samples, aside = newest_samples(check, answer.series, look)
     notes = _notes(answer)
+    if answer.wrong:
+        return Reading(Verdict.FAIL, reason=answer.wrong, notes=notes)
+    series = _or_declared(check, answer.series, look)
+    samples, aside = newest_samples(check, series, look)
     if aside:
         notes = (*notes, f"{aside} points from outside the evidence window or of unfinished buckets were left out")
-    if answer.series and not samples:
+    if series and not samples:
         return Reading(Verdict.NO_DATA, reason="no complete point inside the evidence window", notes=notes)
-    if check.bucket_seconds and samples and max(sample.at for sample in samples) <= look.seen:
+    if samples and max(sample.at for sample in samples) <= look.seen:
         return Reading(Verdict.NO_DATA, reason="no new complete bucket since the last reading", notes=notes, samples=tuple(samples[:1]))
     return judge_samples(check, samples, requests=requests, lower_bound=answer.at_least, notes=notes)
+
+
+def _or_declared(check: Check, series: tuple[Series, ...], look: Look) -> tuple[Series, ...]:
+    """The series of an answer; of one without any, the number that the check declares for that."""
+    if series or check.empty_is is None:
+        return series
+    return (Series(((look.span.end - check.bucket_seconds, check.empty_is),)),)
 
 
 def unfitness(check: Check, answer: Answer, look: Look) -> Reading | None:
@@ -88,10 +98,11 @@ def new_values(check: Check, answer: Answer, look: Look) -> Reading | tuple[list
     unfit = unfitness(check, answer, look)
     if unfit is not None:
         return unfit
-    if len(answer.series) > 1 and check.reduce is None:
-        return Reading(Verdict.ERROR, reason=f"{len(answer.series)} series, no reducer declared", final=True)
+    series = _or_declared(check, answer.series, look)
+    if len(series) > 1 and check.reduce is None:
+        return Reading(Verdict.ERROR, reason=f"{len(series)} series, no reducer declared", final=True)
     columns = []
-    for each in answer.series:
+    for each in series:
         points = complete_points(each.points, look.span, check.bucket_seconds)
         fresh = [(at, value) for at, value in points if value is not None and math.isfinite(value) and at > look.seen]
         if fresh:
@@ -99,7 +110,7 @@ def new_values(check: Check, answer: Answer, look: Look) -> Reading | tuple[list
     if not columns:
         return Reading(Verdict.NO_DATA, reason="no new value inside the evidence window")
     newest = max(column[-1][0] for column in columns)
-    if len(answer.series) == 1:
+    if len(series) == 1:
         return [value for _, value in columns[0]], newest
     return [_reduced(check, [column[-1][1] for column in columns])], newest
 
@@ -135,4 +146,5 @@ def total_of(answer: Answer, look: Look, bucket: float) -> float | None:
 
 
 def _notes(answer: Answer) -> tuple[str, ...]:
-    return tuple(f"the source warns: {each[:_LONGEST_WARNING]}" for each in answer.warnings[:_MOST_WARNINGS])
+    warnings = (f"the source warns: {each[:_LONGEST_WARNING]}" for each in answer.warnings[:_MOST_WARNINGS])
+    return (*warnings, *(f"the source remarks: {each[:_LONGEST_WARNING]}" for each in answer.infos[:_MOST_WARNINGS]))

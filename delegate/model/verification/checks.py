@@ -112,7 +112,8 @@ class Check(Strict, frozen=True):
     is enough; `until-stopped`: until whatever it watches ends. `over`: how far back one reading looks. `bucket`: the width of the
     source's buckets, of which only complete ones count. `readings`: how many with data are wanted, by default all that fit into `for`.
     `failWhen`: where given, values that neither pass the threshold nor fall under it are undecided. `where`: only series whose labels
-    match these regular expressions are ours. `minRequests` (with `requests`, a query): below that there is no evidence.
+    match these regular expressions are ours. `minRequests` (with `requests`, a query): below that there is no evidence. `emptyIs`: what an
+    answer without a single row means, in the source's unit, where the source answers so for nothing found; by default no data.
     `parameters` are the provider's own.
     """
 
@@ -135,6 +136,7 @@ class Check(Strict, frozen=True):
     requests: str = ""
     min_requests: Annotated[float, msgspec.Meta(ge=0)] | None = None
     no_data: NoDataPolicy = NoDataPolicy.HOLD
+    empty_is: float | None = None
     partial: PartialPolicy = PartialPolicy.ERROR
     reduce: Reducer | None = None
     where: dict[str, str] = {}

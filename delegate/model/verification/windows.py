@@ -9,21 +9,25 @@ import msgspec
 
 from delegate.foundation.quantities import parse_duration
 
-_RANGE_SELECTOR = re.compile(r"\[\s*((?:\d+(?:ms|[smhdwy]))+)\s*(?::[^\]]*)?\]")
+_DURATION = r"((?:\d+(?:ms|[smhdwy]))+)"
+_RANGE = re.compile(rf"\[\s*{_DURATION}\s*(:[^\]]*)?\]|\boffset\s+{_DURATION}")
+_SINCE_AGO = re.compile(r"\bSINCE\s+(\d+)\s+(SECOND|MINUTE|HOUR|DAY|WEEK)S?\s+AGO\b", re.IGNORECASE)
+_EARLIEST = re.compile(r"\bearliest\s*=\s*\"?-(\d+)(s|m|h|d|w)", re.IGNORECASE)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONG_UNITS = re.compile(r"(\d+)([wy])")
 _SKEW_SECONDS = 1.0
 """So far into the future may a source's clock be."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Seconds since 1970; nothing where it ends before it begins."""
+    """Seconds since 1970."""
 
     start: float
     end: float
 
-    @property
-    def is_empty(self) -> bool:
-        return self.end < self.start
+    def is_empty(self, bucket: float) -> bool:
+        """Whether there is nothing in it: no time at all, or not a single whole bucket."""
+        return self.end < self.start + bucket
 
 
 def evidence_span(*, now: float, since: float, over: float, bucket: float) -> Span:
@@ -48,12 +52,24 @@ def complete_points(points: Iterable[tuple[float, float | None]], span: Span, bu
 
 
 def settling_seconds(query: str) -> float:
-    """How far back a query itself looks (`rate(x[5m])`): before that much of the new version's time, it also sees the old one's."""
-    longest = 0.0
-    for match in _RANGE_SELECTOR.finditer(query):
-        days = _LONG_UNITS.sub(lambda part: f"{int(part[1]) * (7 if part[2] == 'w' else 365)}d", match[1])
-        longest = max(longest, parse_duration(days))
-    return longest
+    """How far back a query itself looks: before that much of the new version's time, it also sees the old one's.
+
+    In PromQL and LogQL by ranges (`rate(x[5m])`), with subqueries and offsets that may stand around them; in NRQL by `SINCE ... ago`, in
+    SPL by `earliest=-...`.
+    """
+    ranges, around = [0.0], 0.0
+    for selector, subquery, offset in _RANGE.findall(query):
+        if offset or subquery:
+            around += _prometheus_seconds(selector or offset)
+        else:
+            ranges.append(_prometheus_seconds(selector))
+    ranges += [float(number) * _SECONDS[unit[0].lower()] for number, unit in _SINCE_AGO.findall(query) + _EARLIEST.findall(query)]
+    return max(ranges) + around
+
+
+def _prometheus_seconds(text: str) -> float:
+    """Of a duration in PromQL, which knows weeks and years."""
+    return float(parse_duration(_LONG_UNITS.sub(lambda part: f"{int(part[1]) * (7 if part[2] == 'w' else 365)}d", text)))
 
 
 def parse_time(text: str) -> float:

@@ -210,8 +210,9 @@ ELASTICSEARCH = Dialect(
 )
 
 
-def splunk_job(state: str = "DONE", *, failed: bool = False, messages: list[object] | None = None) -> dict[str, object]:
-    return {"entry": [{"content": {"isDone": state == "DONE", "isFailed": failed, "dispatchState": state, "messages": messages or []}}]}
+def splunk_job(state: str = "DONE", *, failed: bool = False, messages: object = None, **more: object) -> dict[str, object]:
+    content = {"isDone": state == "DONE", "isFailed": failed, "dispatchState": state, "messages": messages or [], **more}
+    return {"entry": [{"content": content}]}
 
 
 def rows(*found: Mapping[str, object], messages: list[object] | None = None, preview: bool = False) -> dict[str, object]:

@@ -111,6 +111,12 @@ async def test_sends_a_long_query_as_a_form(tmp_path: Path) -> None:
     assert b"query=xxx" in seen.asked[0].body
 
 
+async def test_keeps_what_a_source_remarks(tmp_path: Path) -> None:
+    """Infos make an answer no worse, unlike warnings."""
+    answer = await ask(PROMETHEUS, tmp_path, vector("1", infos=["metric might not be a counter"]))
+    assert (answer.infos, answer.partial) == (("metric might not be a counter",), False)
+
+
 async def test_takes_an_error_envelope_that_may_pass_for_one(tmp_path: Path) -> None:
     """A time-out inside the envelope may pass, a wrong query doesn't."""
     error = await fault(
@@ -208,6 +214,21 @@ async def test_marks_a_search_that_timed_out(tmp_path: Path) -> None:
     assert answer.partial
 
 
+async def test_marks_a_search_that_reached_part_of_its_clusters(tmp_path: Path) -> None:
+    """A remote cluster that was skipped makes no shard fail."""
+    answer = await ask(ELASTICSEARCH, tmp_path, hits(3, _clusters={"total": 2, "successful": 1, "skipped": 1}), parameters={})
+    assert answer.partial
+    assert answer.warnings == ("1 clusters are skipped",)
+
+
+async def test_marks_terms_of_which_only_the_largest_are_there(tmp_path: Path) -> None:
+    """A bucket that the answer leaves out may be the bad one."""
+    terms = {"sum_other_doc_count": 12, "buckets": [{"key": "wren-a", "doc_count": 14}]}
+    answer = await ask(ELASTICSEARCH, tmp_path, hits(26, aggregations={"p95": terms}))
+    assert answer.partial
+    assert "12 documents are in buckets" in answer.warnings[0]
+
+
 async def test_reads_a_histogram_over_time(tmp_path: Path) -> None:
     """Buckets of a date histogram are points, the last not complete."""
     buckets = [{"key": (START + 20 * n) * 1000, "key_as_string": "t", "doc_count": n, "p95": {"value": n / 10}} for n in range(4)]
@@ -234,8 +255,9 @@ async def test_keeps_an_index_inside_its_place(tmp_path: Path) -> None:
     [
         splunk_job("FAILED", failed=True, messages=[{"type": "FATAL", "text": "no such index"}]),
         splunk_job(messages=[{"type": "ERROR", "text": "no such index"}]),
+        splunk_job(messages={"fatal": ["no such index"], "info": []}),
     ],
-    ids=["failed", "errors"],
+    ids=["failed", "errors", "errors by type"],
 )
 async def test_takes_a_failed_search_for_an_error(job: object, tmp_path: Path) -> None:
     """A job that failed, or that speaks of errors, has no results; it is deleted all the same."""
@@ -244,6 +266,25 @@ async def test_takes_a_failed_search_for_an_error(job: object, tmp_path: Path) -
         await ask(SPLUNK, tmp_path, SPLUNK.good, routes={"GET /services/search/jobs/1772445600.7": job}, seen=seen)
     assert "no such index" in raised.value.message
     assert seen.asked[-1].method == "DELETE"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [splunk_job(isFinalized=True), splunk_job(messages=[{"type": "WARN", "text": "unable to distribute to a peer"}])],
+    ids=["finalized", "a peer away"],
+)
+async def test_takes_a_search_that_did_not_see_everything_for_partial(job: object, tmp_path: Path) -> None:
+    """Finished before it was done, by a hand or a limit, or without one of its peers: the results alone don't show it."""
+    answer = await ask(SPLUNK, tmp_path, SPLUNK.good, routes={"GET /services/search/jobs/1772445600.7": job})
+    assert answer.partial
+    assert answer.warnings
+
+
+async def test_takes_a_search_whose_process_has_died_for_unavailable(tmp_path: Path) -> None:
+    """It says nothing about the release, and may pass."""
+    job = splunk_job("RUNNING", isZombie=True)
+    error = await fault(SPLUNK, tmp_path, SPLUNK.good, routes={"GET /services/search/jobs/1772445600.7": job})
+    assert isinstance(error, ProviderUnavailableError)
 
 
 async def test_waits_until_a_search_is_done_and_deletes_it(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """AppDynamics: the controller's metric API. Documented under "Metric and Snapshot API" and "API Clients".
 
 Times are milliseconds. It answers XML unless asked for JSON, and a metric that isn't there under the name METRIC DATA NOT FOUND.
-Points are of a minute (later 10 and 60): with a step of 0 they are rolled up into one, else each is a point, the newest complete.
+Points are of a minute (later 10 and 60), the present one among them: with a step of 0 whole minutes are rolled up into one, else each is a
+point, the newest complete.
 """
 
 import asyncio
@@ -84,5 +85,6 @@ KINDS = (
         settings=("application",),
         parameters=("application", "field"),
         right="the role View on the application",
+        grain=60.0,
     ),
 )

@@ -159,6 +159,8 @@ class Calls:
         warnings: tuple[str, ...] = (),
         partial: bool = False,
         at_least: bool = False,
+        infos: tuple[str, ...] = (),
+        wrong: str = "",
     ) -> Answer:
         """What was read, with what this reading's answers say of themselves. Series without a point are none."""
         ages = [each.age_seconds for each in self._freshness if each.age_seconds is not None]
@@ -171,6 +173,8 @@ class Calls:
             digest_of(self._bodies),
             any(each.stale for each in self._freshness),
             at_least,
+            tuple(redact(each)[:_WORDS] for each in dict.fromkeys(infos)),
+            wrong,
         )
 
     def _is_worth_retrying(self, request: Request, error: ProviderUnavailableError, attempt: int, wait: float) -> bool:

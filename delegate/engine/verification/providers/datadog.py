@@ -1,6 +1,7 @@
 """Datadog: v1 (`/api/v1/query`, times in seconds, points in milliseconds) and v2 (`/api/v2/query/scalar` and `timeseries`, milliseconds).
 
-Documented under "Metrics" of the API reference. The newest bucket is not complete, and left out, as is one that began before the window.
+Documented under "Metrics" of the API reference. The newest bucket is not complete, and left out, as is one that began before the window;
+a scalar of version 2 is asked of whole buckets, of 20 s as Datadog makes them for the last hour.
 """
 
 import math
@@ -155,5 +156,6 @@ KINDS = (
         parameters=("aggregator", "data_source", "formula"),
         address=_address,
         right=_RIGHT,
+        grain=20.0,
     ),
 )

@@ -29,8 +29,8 @@ async def read(calls: Calls, question: Question) -> Answer:
         status = read_number(body.get("status"), "status") or 400
         words = "; ".join(texts_of(body["error"]))
         raise refuse(f"{calls.source} could not answer: {words}", hint="correct the query", transient=status in _PASSING_STATUSES)
-    warnings = tuple(_gaps(body))
     where = question.option("path", _HITS)
+    warnings = (*_gaps(body), *_other_buckets(body, where))
     at_least = where == _HITS and _total(body).get("relation") == "gte"
     return calls.answer(_read_at(body, where, question), warnings=warnings, partial=bool(warnings), at_least=at_least)
 
@@ -62,6 +62,21 @@ def _gaps(body: Mapping[str, object]) -> Iterator[str]:
     failed = read_number(shards.get("failed"), "_shards.failed") if isinstance(shards, dict) else None
     if isinstance(shards, dict) and failed:
         yield f"{failed:g} of {shards.get('total')} shards failed"
+    clusters = body.get("_clusters")
+    for word in ("skipped", "partial", "failed"):
+        count = read_number(clusters.get(word), f"_clusters.{word}") if isinstance(clusters, dict) else None
+        if count:
+            yield f"{count:g} clusters are {word}"
+
+
+def _other_buckets(body: Mapping[str, object], where: str) -> Iterator[str]:
+    """Terms of which only the largest buckets are in the answer: none of the others is looked at."""
+    found: object = body
+    for step in where.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    others = read_number(found.get("sum_other_doc_count"), "sum_other_doc_count") if isinstance(found, dict) else None
+    if others:
+        yield f"{others:g} documents are in buckets that the answer leaves out: give the aggregation a larger size"
 
 
 def _total(body: Mapping[str, object]) -> Mapping[str, object]:

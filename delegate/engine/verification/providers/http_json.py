@@ -3,10 +3,9 @@
 With a JSONPath as the query (see `json_paths`) the number there is read; several are several series. Without one, or with `status`, the
 number is the status, whatever it is: a redirect is not followed, a 503 is 503. Parameters `expect.<path>` then say what the document
 must hold: one that holds something else comes from another version (or cache) and is no data; a good status without such a
-document is a page of something in between, and stands as +Inf, which no rule about a status passes.
+document is a page of something in between, and fails whatever the rule is.
 """
 
-import math
 from collections.abc import Mapping
 
 import msgspec
@@ -27,7 +26,7 @@ async def read(calls: Calls, question: Question) -> Answer:
     wants_status = text in ("", "status") or "://" in text
     reply = await calls.send(_request(question, _ANY_STATUS if wants_status else frozenset()))
     if wants_status:
-        return calls.answer(_status(reply, question))
+        return _status(calls, reply, question)
     document = await reply.document()
     _check_expected(document, question)
     end, found = question.window.end, find(document, text)
@@ -54,18 +53,26 @@ def _request(question: Question, answers: frozenset[int]) -> Request:
     return Request(method, question.option("path"), json=body, answers=answers)
 
 
-def _status(reply: Reply, question: Question) -> list[Series]:
-    end, labels = question.window.end, {"status": str(reply.status)}
+def _status(calls: Calls, reply: Reply, question: Question) -> Answer:
+    labels, wrong, is_good = {"status": str(reply.status)}, "", 200 <= reply.status < 300
     expected = _expected(question)
     if expected:
         document = _decoded(reply)
         if not isinstance(document, dict | list):
-            if 200 <= reply.status < 300:
-                return [Series(((end, math.inf),), labels | {"unexpected": "no JSON"})]
-        elif not all(_holds(document, path, text) for path, text in expected.items()):
-            return []
-        labels |= expected
-    return [Series(((end, float(reply.status)),), labels)]
+            if is_good:
+                kind = "a page" if reply.is_page else "no JSON"
+                wrong = f"{calls.source} answered {reply.status} with {kind}, where a document with {', '.join(expected)} was expected"
+        elif _is_anothers(document, expected, is_good=is_good):
+            return calls.answer(())
+        else:
+            labels |= expected
+    return calls.answer([Series(((question.window.end, float(reply.status)),), labels)], wrong=wrong)
+
+
+def _is_anothers(document: object, expected: Mapping[str, str], *, is_good: bool) -> bool:
+    """Whether another version (or cache) has answered. The document of a fault need not name a version."""
+    named = {path: text for path, text in expected.items() if is_good or find(document, path)}
+    return not all(_holds(document, path, text) for path, text in named.items())
 
 
 def _check_expected(document: object, question: Question) -> None:

@@ -35,6 +35,7 @@ class JobProvider:
     """Runs or watches Jobs in one namespace of the cluster that is verified."""
 
     name = "job"
+    grain = 0.0
 
     def __init__(self, open_client: OpenClient, namespace: str) -> None:
         self._open_client = open_client

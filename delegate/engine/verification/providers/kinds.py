@@ -55,7 +55,8 @@ Read = Callable[[Calls, Question], Awaitable[Answer]]
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A type of source. `settings` may stand in an entry, `parameters` in a query; `right`: what its credentials must be allowed to."""
+    """A type of source. `settings` may stand in an entry, `parameters` in a query; `right`: what its credentials must be allowed to;
+    `grain`: the width in seconds of buckets that it answers with before they are over."""
 
     types: tuple[str, ...]
     read: Read
@@ -64,6 +65,7 @@ class Kind(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...] = ()
     address: Callable[[Mapping[str, str]], str] | None = None
     right: str = ""
+    grain: float = 0.0
 
     @property
     def shape(self) -> Shape:

@@ -43,7 +43,7 @@ def read_envelope(calls: Calls, document: object, question: Question) -> Answer:
     data = as_mapping(envelope.get("data"), "data")
     series = _series(data.get("resultType"), data.get("result"), question)
     warnings = texts_of(envelope.get("warnings"))
-    return calls.answer(series, warnings=warnings, partial=bool(warnings))
+    return calls.answer(series, warnings=warnings, partial=bool(warnings), infos=texts_of(envelope.get("infos")))
 
 
 def seconds(at: float) -> str:

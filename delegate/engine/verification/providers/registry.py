@@ -64,6 +64,10 @@ class HttpProvider:
     def name(self) -> str:
         return self._link.entry.name or self._link.source
 
+    @property
+    def grain(self) -> float:
+        return self._kind.grain
+
     def __repr__(self) -> str:
         return f"HttpProvider({self._link.source}, {self._link.entry.type})"
 
@@ -108,6 +112,10 @@ class NamedProvider:
         self._providers = providers
         self._type = type
         self.name = name
+
+    @property
+    def grain(self) -> float:
+        return self._providers.grain_of(self.name)
 
     async def read(self, query: Query, *, timeout: float) -> Answer:
         return await self._providers.read_named(self.name, self._type, query, timeout=timeout)
@@ -164,6 +172,11 @@ class Providers:
         kind = KINDS[type]
         entry = Entry(name="", type=type, url=_checked(url, plain=_PLAIN in kind.types))
         return HttpProvider(self._new_link(entry), kind, owns_link=True)
+
+    def grain_of(self, name: str) -> float:
+        """Of the source that the file calls so now; 0 where there is none."""
+        link = self._links.get(name)
+        return KINDS[link.entry.type].grain if link is not None else 0.0
 
     async def read_named(self, name: str, type: str, query: Query, *, timeout: float) -> Answer:
         """One reading of a source as it is described now."""

@@ -27,15 +27,15 @@ _BAD = ("FATAL", "ERROR")
 
 async def read(calls: Calls, question: Question) -> Answer:
     async with _job(calls, question) as job:
-        await _wait(calls, job)
+        warnings = await _wait(calls, job)
         params = (*_JSON, ("count", str(_MOST_ROWS)))
         body = as_mapping(await calls.ask(Request("GET", f"{job}/results", params)), "the results")
     if body.get("preview") is True:
         raise UnreadableAnswerError(f"{calls.source} gave a preview of the results, which is not final")
-    messages = [each for each in as_list(body.get("messages") or [], "messages") if isinstance(each, dict)]
+    messages = _messages(body.get("messages"))
     _raise_bad(calls, messages)
     rows = [as_mapping(each, "a result") for each in as_list(body.get("results"), "results")]
-    warnings = texts_of([each for each in messages if str(each.get("type")).upper() == "WARN"])
+    warnings += _warnings(messages)
     return calls.answer(_series(rows, question), warnings=warnings, partial=bool(warnings))
 
 
@@ -61,19 +61,24 @@ async def _job(calls: Calls, question: Question) -> AsyncIterator[str]:
         await tidy(calls.discard(Request("DELETE", path, _JSON, answers=frozenset({404}))))
 
 
-async def _wait(calls: Calls, job: str) -> None:
+async def _wait(calls: Calls, job: str) -> tuple[str, ...]:
+    """What a job that is done warns of: also that somebody, or a limit, has finished it before its time."""
     wait = _FIRST_POLL_SECONDS
     while True:
         body = as_mapping(await calls.ask(Request("GET", job, _JSON)), "the job")
         entries = as_list(body.get("entry"), "entry")
         content = as_mapping(as_mapping(entries[0] if entries else None, "entry").get("content"), "entry.content")
-        messages = [each for each in as_list(content.get("messages") or [], "messages") if isinstance(each, dict)]
+        messages = _messages(content.get("messages"))
         if content.get("isFailed") or content.get("dispatchState") == "FAILED":
             words = "; ".join(texts_of(messages)) or "it does not say why"
             raise refuse(f"{calls.source}: the search failed: {words}", hint="correct the search")
         _raise_bad(calls, messages)
+        if content.get("isZombie"):
+            words = f"{calls.source}: the search's process has died"
+            raise refuse(words, hint="look at the search head; this says nothing about the release", transient=True)
         if content.get("isDone"):
-            return
+            cut = ("the search was finalized before it was done",) if content.get("isFinalized") else ()
+            return cut + _warnings(messages)
         await pause(calls, wait)
         wait = min(_LONGEST_POLL_SECONDS, wait * 1.5)
 
@@ -82,6 +87,17 @@ def _command(text: str) -> str:
     """A search begins with a command: `search`, or one that generates events, after a pipe."""
     text = text.strip()
     return text if text.startswith("|") or text.split(maxsplit=1)[:1] == ["search"] else f"search {text}"
+
+
+def _messages(found: object) -> list[dict[str, object]]:
+    """Of a job or its results: a list of type and text, or (as older servers write them) the texts by their type."""
+    if isinstance(found, dict):
+        return [{"type": kind, "text": str(text)} for kind, texts in found.items() for text in as_list(texts, f"messages.{kind}")]
+    return [each for each in as_list(found or [], "messages") if isinstance(each, dict)]
+
+
+def _warnings(messages: list[dict[str, object]]) -> tuple[str, ...]:
+    return texts_of([each for each in messages if str(each.get("type")).upper() == "WARN"])
 
 
 def _raise_bad(calls: Calls, messages: list[dict[str, object]]) -> None:
