@@ -10,28 +10,26 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from delegate.engine.clusters.client import ApiClient
-from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
-from delegate.engine.tasks.canarying_background import BackgroundChecks
+from delegate.engine.tasks.canarying_assembling import canary_work, router_at
 from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
 from delegate.engine.tasks.canarying_patience import repeated
-from delegate.engine.tasks.canarying_plans import Plan
-from delegate.engine.tasks.canarying_sets import Authority, Sets
-from delegate.engine.tasks.canarying_smoke import SmokeJob, check_smoke_test
+from delegate.engine.tasks.canarying_plans import Ground, Plan
+from delegate.engine.tasks.canarying_sets import Authority
+from delegate.engine.tasks.canarying_smoke import check_smoke_test
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
-from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, new_pods_of, reach, spec_for, stable_template
+from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, reach, spec_for, stable_template
 from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, UnsupportedTaskError
 from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.stopping import StopVerdict
-from delegate.engine.traffic.routers import RoutePlace, Router, router_of, separates
+from delegate.engine.traffic.routers import separates
 from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
@@ -39,7 +37,6 @@ from delegate.model.resource_types import SERVICES, VERSIONED
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.smoke import smoke_job_name
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.versions import digest, images_of, with_images
@@ -50,17 +47,6 @@ from delegate.model.verification.records import joined
 _REFUSING = (Category.INPUT, Category.POLICY, Category.PERMISSION, Category.CONFLICT)
 _DEFAULT_NAMESPACE = "default"
 _SHORTEST_DRAIN = 30.0
-
-
-class Ground(msgspec.Struct, frozen=True):
-    """What was found out before the first write."""
-
-    cluster: Cluster
-    client: ApiClient
-    namespace: str
-    stable: JsonObject
-    plan: Plan
-    affected: bool
 
 
 class CanaryRun:
@@ -296,7 +282,7 @@ class CanaryRun:
             return await self._adopt(store, stored, stored.journal, lease)
         stable = await find_stable(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
         check_update_rule(stable, self._spec)
-        router = self._router(ground, Authority(lease), self._spec.routing)
+        router = router_at(ground, Authority(lease), self._spec.routing)
         await router.check()
         journal = Journal(
             application=self._task.application,
@@ -327,68 +313,12 @@ class CanaryRun:
         adopted = msgspec.structs.replace(journal, task=task or self._context.task_id, attempt=self._context.attempt_id, fence=lease.fence)
         return await store.write(stored, adopted)
 
-    def _router(self, ground: Ground, authority: Authority, routing: JsonObject | str | None) -> Router:
-        place = RoutePlace(
-            client=ground.client,
-            discovery=ground.cluster.discovery,
-            namespace=ground.namespace,
-            application=self._task.application,
-            workload=self._spec.workload.name,
-            services=ground.plan.tracks.services,
-            canary_selector=ground.plan.tracks.selector,
-            fence=authority.fence,
-            guard=authority.check,
-            verify=authority.verify,
-        )
-        return router_of(routing, place)
-
     def _work(
         self, ground: Ground, lease: WriteLease, store: JournalStore, stored: StoredJournal, *, routing: JsonObject | None = None
     ) -> CanaryWork:
-        authority = Authority(lease)
-        sets = Sets(
-            ground.client,
-            authority,
-            application=self._task.application,
-            namespace=ground.namespace,
-            workload=self._spec.workload.name,
-            kind=self._spec.workload.kind,
-        )
-
-        router = self._router(ground, authority, self._spec.routing if routing is None else routing)
-        pods = new_pods_of(ground.client, ground.plan, sets, authority, routed=router.separates)
         if self._parts.providers is not None and self._checks is None:
             self._checks = CanaryChecks(self._spec, self._task.application, self._context, self._parts.providers, ground.client)
-
-        async def promote() -> None:
-            if self._spec.source is None:
-                await pods.promote(self._spec.images, work.journal)
-            elif work.journal.copies:
-                await sets.mark_stable_config(digest(work.journal.copies))
-
-        work = CanaryWork(
-            ground.plan,
-            client=ground.client,
-            authority=authority,
-            sets=sets,
-            pods=pods,
-            router=router,
-            store=store,
-            stored=stored,
-            context=self._context,
-            promote=promote,
-            run_checks=self._checks.run if self._checks is not None else None,
-            background=BackgroundChecks(self._checks, self._spec.background, ground.client.clock),
-            smoke_job=SmokeJob(
-                ground.client,
-                authority,
-                namespace=ground.namespace,
-                name=smoke_job_name(sets.canary_name, stored.journal.release if stored.journal is not None else self._release),
-                application=self._task.application,
-                owner=stored.config_map,
-            ),
-        )
-        return work
+        return canary_work(ground, Authority(lease), store, stored, context=self._context, checks=self._checks, routing=routing)
 
     async def _drive(self, work: CanaryWork, *, before_promotion: bool = False) -> None:
         try:

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from delegate.engine.clusters.client import ApiClient
+from delegate.engine.clusters.registry import Cluster
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.specs import CanarySpec
 from delegate.model.rollouts.workloads import Tracks
@@ -39,3 +41,14 @@ class Plan(msgspec.Struct, frozen=True):
     fail_fast_after: float
     copies: tuple[JsonObject, ...] = ()
     kept: tuple[tuple[str, JsonObject], ...] = ()
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What was found out before the first write."""
+
+    cluster: Cluster
+    client: ApiClient
+    namespace: str
+    stable: JsonObject
+    plan: Plan
+    affected: bool

@@ -1,0 +1,94 @@
+"""Puts together what works on one canary: its sets, its pods, its router, its checks, and the driver over them."""
+
+from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.tasks.canarying_background import BackgroundChecks
+from delegate.engine.tasks.canarying_plans import Ground
+from delegate.engine.tasks.canarying_pods import NewPods
+from delegate.engine.tasks.canarying_sets import Authority, Sets
+from delegate.engine.tasks.canarying_smoke import SmokeJob
+from delegate.engine.tasks.canarying_verifying import CanaryChecks
+from delegate.engine.tasks.canarying_ways import new_pods_of
+from delegate.engine.tasks.canarying_work import CanaryWork
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.traffic.routers import RoutePlace, Router, router_of
+from delegate.model.resources import JsonObject
+from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.smoke import smoke_job_name
+from delegate.model.rollouts.versions import digest
+
+
+def router_at(ground: Ground, authority: Authority, routing: JsonObject | str | None) -> Router:
+    """Raises UnknownRoutingError, RoutingSpecError."""
+    place = RoutePlace(
+        client=ground.client,
+        discovery=ground.cluster.discovery,
+        namespace=ground.namespace,
+        application=ground.plan.application,
+        workload=ground.plan.spec.workload.name,
+        services=ground.plan.tracks.services,
+        canary_selector=ground.plan.tracks.selector,
+        fence=authority.fence,
+        guard=authority.check,
+        verify=authority.verify,
+    )
+    return router_of(routing, place)
+
+
+def canary_work(
+    ground: Ground,
+    authority: Authority,
+    store: JournalStore,
+    stored: StoredJournal,
+    *,
+    context: AttemptContext,
+    checks: CanaryChecks | None,
+    routing: JsonObject | None = None,
+) -> CanaryWork:
+    """`routing`: where the journal is of another release, the one that it was begun with."""
+    assert stored.journal is not None
+    plan, workload = ground.plan, ground.plan.spec.workload
+    sets = Sets(
+        ground.client,
+        authority,
+        application=plan.application,
+        namespace=ground.namespace,
+        workload=workload.name,
+        kind=workload.kind,
+    )
+    router = router_at(ground, authority, plan.spec.routing if routing is None else routing)
+    pods = new_pods_of(ground.client, plan, sets, authority, routed=router.separates)
+
+    async def promote() -> None:
+        await _promote(ground, sets, pods, work.journal)
+
+    work = CanaryWork(
+        plan,
+        client=ground.client,
+        authority=authority,
+        sets=sets,
+        pods=pods,
+        router=router,
+        store=store,
+        stored=stored,
+        context=context,
+        promote=promote,
+        run_checks=checks.run if checks is not None else None,
+        background=BackgroundChecks(checks, plan.spec.background, ground.client.clock),
+        smoke_job=SmokeJob(
+            ground.client,
+            authority,
+            namespace=ground.namespace,
+            name=smoke_job_name(sets.canary_name, stored.journal.release),
+            application=plan.application,
+            owner=stored.config_map,
+        ),
+    )
+    return work
+
+
+async def _promote(ground: Ground, sets: Sets, pods: NewPods, journal: Journal) -> None:
+    """By images; a source's sync has promoted it already, but for pods that only read something else."""
+    if ground.plan.spec.source is None:
+        await pods.promote(ground.plan.spec.images, journal)
+    elif journal.copies:
+        await sets.mark_stable_config(digest(journal.copies))

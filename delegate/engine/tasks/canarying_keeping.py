@@ -1,0 +1,49 @@
+"""The journal of a canary as one attempt keeps it: under its Lease, told as it moves, with the times that waits are measured by."""
+
+import datetime as dt
+
+from delegate.engine.records.journals import JournalStore, StoredJournal
+from delegate.engine.tasks.canarying_patience import repeated
+from delegate.engine.tasks.canarying_sets import Authority
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.foundation.clocks import Clock
+from delegate.model.rollouts.journals import Journal, resume_mark
+
+
+class JournalKeeper:
+    """Whoever works on a canary reads its `journal` here, and has it changed by `record` alone."""
+
+    def __init__(self, store: JournalStore, stored: StoredJournal, authority: Authority, context: AttemptContext, clock: Clock) -> None:
+        assert stored.journal is not None
+        self._store = store
+        self._stored = stored
+        self._authority = authority
+        self._context = context
+        self._clock = clock
+        self.journal: Journal = stored.journal
+
+    async def record(self, journal: Journal, *, keep_resume: bool = True) -> None:
+        """Raises LateWriterError, JournalChangedError, ClusterError, LeaseLostError."""
+        self._authority.check()
+        stored = self._stored
+        self._stored = await repeated(self._clock, lambda: self._store.write(stored, journal, keep_resume=keep_resume))
+        if journal.entries != self.journal.entries:
+            last = journal.entries[-1].words
+            self._context.report("canary.moved", {"phase": journal.phase.value, "step": journal.step, "words": last})
+        self.journal = journal
+
+    async def is_resumed(self) -> bool:
+        """By a command of the manager, or by the annotation of the journal that names this step (or `now`)."""
+        if self._context.resume.take():
+            return True
+        current = await self._store.read()
+        return resume_mark(current.config_map) in ("now", str(self.journal.step))
+
+    def now(self) -> str:
+        return self._clock.now().isoformat()
+
+    def since(self) -> float:
+        """Seconds since what is being waited for began, by the clock of the day: it may have begun in another process."""
+        if not self.journal.since:
+            return 0.0
+        return max(0.0, (self._clock.now() - dt.datetime.fromisoformat(self.journal.since)).total_seconds())

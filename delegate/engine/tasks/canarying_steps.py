@@ -1,0 +1,122 @@
+"""The steps of a canary, one at a time: each may be done again after a crash, and then finds its work done."""
+
+import asyncio
+
+import msgspec
+
+from delegate.engine.tasks.canarying_background import BackgroundChecks
+from delegate.engine.tasks.canarying_keeping import JournalKeeper
+from delegate.engine.tasks.canarying_minding import Minder
+from delegate.engine.tasks.canarying_plans import Evidence, RunChecks
+from delegate.engine.tasks.canarying_pods import NewPods
+from delegate.engine.tasks.canarying_routing import Traffic
+from delegate.engine.tasks.canarying_sets import Sets
+from delegate.engine.tasks.contexts import AttemptContext
+from delegate.engine.tasks.errors import CanaryFailedError
+from delegate.model.rollouts.specs import Step
+
+
+class Steps:
+    """Does what a step says, and has the journal say that it was done."""
+
+    def __init__(
+        self,
+        *,
+        keeper: JournalKeeper,
+        minder: Minder,
+        sets: Sets,
+        pods: NewPods,
+        traffic: Traffic,
+        background: BackgroundChecks,
+        context: AttemptContext,
+        run_checks: RunChecks | None,
+    ) -> None:
+        self._keeper = keeper
+        self._minder = minder
+        self._sets = sets
+        self._pods = pods
+        self._traffic = traffic
+        self._background = background
+        self._context = context
+        self._run_checks = run_checks
+
+    async def do(self, step: Step) -> None:
+        if step.set_weight is not None:
+            await self._set_weight(step.set_weight)
+        elif step.pause is not None:
+            await self._pause(step.pause.seconds)
+        else:
+            names = step.verify or ()
+            words = await self.check(names)
+            await self._keeper.record(self._keeper.journal.stepped(self._keeper.now(), f"verified {', '.join(names)}: {words}"))
+
+    async def _set_weight(self, weight: float) -> None:
+        share = self._pods.share_of(await self._sets.stable(), self._keeper.journal, weight)
+        if weight < self._keeper.journal.weight:
+            await self._shift(weight)
+        await self._minder.size(share)
+        await self._minder.await_ready(share.count)
+        await self._shift(weight)
+        await self._minder.count_restarts()
+        self._background.check()
+        await self._background.stop()  # begun anew: of all the pods, with the share that they have now
+        changed = msgspec.structs.replace(self._keeper.journal, weight=weight, count=share.count)
+        await self._keeper.record(changed.stepped(self._keeper.now(), f"setWeight {weight:g}: {share}"))
+
+    async def _shift(self, weight: float) -> None:
+        self._background.check()
+        await self._traffic.shift(weight, self._keeper.journal)
+
+    async def _pause(self, seconds: float | None) -> None:
+        keeper = self._keeper
+        if not keeper.journal.since:
+            self._context.resume.take()  # a word that came before is about another pause, maybe said twice
+            words = "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s"
+            await keeper.record(msgspec.structs.replace(keeper.journal.noted(keeper.now(), words), since=keeper.now()))
+        async with self._context.parked():
+            resumed = await self._minder.mind_until(lambda: seconds is not None and keeper.since() >= seconds, until_resumed=True)
+        words = "resumed" if resumed else f"paused for {seconds or 0:g} s"
+        await keeper.record(keeper.journal.stepped(keeper.now(), words), keep_resume=False)
+
+    async def check(self, names: tuple[str, ...]) -> str:
+        """While the sets are minded; the verdict in words."""
+        if self._run_checks is None:
+            raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
+        evidence = self.evidence()
+        async with self._context.parked():
+            checks = asyncio.ensure_future(self._run_checks(names, evidence))
+            minding = asyncio.ensure_future(self._minder.mind_until(checks.done))
+            try:
+                await asyncio.wait({checks, minding}, return_when=asyncio.FIRST_COMPLETED)
+                if minding.done() and not checks.done():
+                    minding.result()
+                return await checks
+            finally:
+                for each in (checks, minding):
+                    each.cancel()
+                await asyncio.gather(checks, minding, return_exceptions=True)
+
+    def watch(self) -> None:
+        """Has the checks beside the steps run from now on, as soon as there is any load."""
+        if self._keeper.journal.weight:
+            self._background.begin(self.evidence())
+
+    async def conclude_watching(self) -> str:
+        """What the checks beside the steps have come to, in words; they need an answer each before anything is promoted."""
+        async with self._context.parked():
+            self.watch()
+            await self._minder.mind_until(self._background.has_evidence)
+            words = await self._background.conclude()
+        return f"; in the background {words}" if words else ""
+
+    def evidence(self) -> Evidence:
+        journal = self._keeper.journal
+        return Evidence(
+            namespace=self._sets.namespace,
+            workload=self._sets.workload,
+            canary=self._pods.name,
+            since=self._keeper.now(),
+            share=journal.weight,
+            kind=self._pods.kind,
+            count=journal.count if self._pods.counts_pods else None,
+        )
