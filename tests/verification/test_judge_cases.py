@@ -97,6 +97,14 @@ class TestSparseErrors:
         assert found is not None
         assert found.verdict is Verdict.NO_DATA
 
+    @pytest.mark.parametrize(("requests", "verdict"), [(1e18, Verdict.FAIL), (1e-18, Verdict.NO_DATA)])
+    def test_hardly_any_requests_on_one_side(self, requests: float, verdict: Verdict) -> None:
+        """A baseline of nothing beside ours is none; beside an immense one, errors that it has none of convict."""
+        found = self.judge(batches(old_requests=[requests] * 15))
+
+        assert found is not None
+        assert found.verdict is verdict
+
     def test_a_rise_that_is_allowed(self) -> None:
         """Twice as many errors, with twice as many allowed, pass."""
         doubled = [Batch(60.0 * minute, 20, 1000, 10, 1000) for minute in range(1, 16)]

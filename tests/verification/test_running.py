@@ -296,6 +296,19 @@ async def test_counts_stop_early_both_ways() -> None:
     assert "15 of 300 against 0 of 300" in bad.checks[0].reason
 
 
+async def test_a_count_below_zero_is_a_wrong_question() -> None:
+    """And no crash: a gauge's difference is no number of events."""
+    fields = {"threshold": "", "unit": "count", "query": "new", "requests": "n", "every": "60s", "for": "900s"}
+    clock = VirtualClock()
+
+    record = await verify(
+        clock, [check(**fields, compare={"baseline": "old", "requests": "m", "kind": "counts"})], comparing(clock, "prom", counting(-3, 0))
+    )
+
+    assert record.verdict is Verdict.ERROR
+    assert "query: -3 is no count" in record.reason
+
+
 async def test_a_record_has_every_query_as_it_was_sent() -> None:
     """Also those of the baseline, or nobody could ask again what was compared."""
     compare = {"baseline": "old !$REV", "requests": "m !$REV", "kind": "counts"}

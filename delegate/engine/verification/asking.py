@@ -146,6 +146,10 @@ class Asker:
             if isinstance(values, Reading):
                 return Seen(msgspec.structs.replace(values, reason=f"{role}: {values.reason}"))
             found[role] = values
+        least = {role: min(column) for role, (column, _) in found.items()}
+        negative = [f"{role}: {value:g} is no count" for role, value in least.items() if value < 0]
+        if "baseline requests" in found and negative:
+            return Seen(Reading(Verdict.ERROR, reason="; ".join(negative), final=True))
         for role, (_, newest) in found.items():
             self._seen[role] = newest
         self._counted_to = span.end

@@ -9,7 +9,7 @@ import msgspec
 from delegate.engine.verification.judge.counts import count_test, share_of
 from delegate.engine.verification.judge.estimates import estimate_shift, relative_to
 from delegate.engine.verification.judge.ranks import rank_test, superiority
-from delegate.engine.verification.judge.sequential import Bounds, Decision, weight_of
+from delegate.engine.verification.judge.sequential import Bounds, Decision, chance_of_conviction, weight_of
 from delegate.foundation.quantities import parse_duration
 from delegate.model.verification.checks import Compare, Direction
 from delegate.model.verification.readings import Verdict, written_number
@@ -98,11 +98,16 @@ def _one_side(
             break
     new, old = round(sum(each.new_events for each in considered)), round(sum(each.old_events for each in considered))
     new_requests, old_requests = sum(each.new_requests for each in considered), sum(each.old_requests for each in considered)
-    if new_requests <= 0 or old_requests <= 0:
+    share = share_of(new_requests, old_requests, 1 + allowed) if new_requests > 0 and old_requests > 0 else 0.0
+    if not 0 < share < 1 or share_of(new_requests, old_requests, (1 + allowed) * compare.worse) >= 1:
         return Comparison(Verdict.NO_DATA, "no requests on one side", level=level, notes=notes) if is_over else None
     if decision is Decision.OPEN and not is_over:
         return None
-    test = count_test(new, old, share_of(new_requests, old_requests, 1 + allowed), alpha=level)
+    test = count_test(new, old, share, alpha=level)
+    p = test.p
+    if decision is Decision.OPEN:
+        looks = [round(each.new_events + each.old_events) for each in considered]
+        p = max(p, chance_of_conviction(looks, new, share, worse=compare.worse, bounds=bounds))
     words = f"{new} of {new_requests:g} against {old} of {old_requests:g}"
     if fewer:
         words = f"{old} of {old_requests:g} against {new} of {new_requests:g}"
@@ -110,16 +115,16 @@ def _one_side(
     ratios = (test.ratio, test.low, test.high) if not fewer else tuple(_inverse(each) for each in (test.ratio, test.high, test.low))
     found = Comparison(
         Verdict.PASS,
-        f"{words}: p = {test.p:.3g}",
+        f"{words}: p = {p:.3g}",
         test="conditional binomial, sequential",
-        p=test.p,
+        p=p,
         level=level,
         ratio=_written(ratios[0] * factor),
         interval=(_written(ratios[1] * factor), _written(ratios[2] * factor)),
         evidence=evidence,
         notes=notes,
     )
-    if decision is Decision.CONVICTED or (decision is Decision.OPEN and test.p <= level):
+    if decision is Decision.CONVICTED or (decision is Decision.OPEN and p <= level):
         return msgspec.structs.replace(found, verdict=Verdict.FAIL)
     if decision is Decision.OPEN:
         return msgspec.structs.replace(found, reason=f"{found.reason}, not enough to convict")

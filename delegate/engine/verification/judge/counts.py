@@ -22,15 +22,16 @@ def share_of(new_exposure: float, old_exposure: float, ratio: float = 1.0) -> fl
 
 def at_least(events: int, total: int, share: float) -> float:
     """P(X >= events) of a binomial."""
-    return math.fsum(_term(k, total, share) for k in range(events, total + 1)) if events else 1.0
+    return math.fsum(exactly(k, total, share) for k in range(events, total + 1)) if events else 1.0
 
 
 def at_most(events: int, total: int, share: float) -> float:
     """P(X <= events) of a binomial."""
-    return math.fsum(_term(k, total, share) for k in range(events + 1)) if events < total else 1.0
+    return math.fsum(exactly(k, total, share) for k in range(events + 1)) if events < total else 1.0
 
 
-def _term(k: int, total: int, share: float) -> float:
+def exactly(k: int, total: int, share: float) -> float:
+    """P(X = k) of a binomial."""
     if share <= 0.0 or share >= 1.0:
         return float(k == (total if share >= 1.0 else 0))
     log = math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) + k * math.log(share) + (total - k) * math.log1p(-share)

@@ -6,10 +6,12 @@ the new version `worse` times as bad. The sum of the logarithms of those likelih
 
 import enum
 import math
+from collections import defaultdict
+from collections.abc import Iterable
 
 import msgspec
 
-from delegate.engine.verification.judge.counts import share_of
+from delegate.engine.verification.judge.counts import at_least, exactly, share_of
 
 BETA = 0.05
 """How often a version that is exactly `worse` is taken for a good one."""
@@ -54,4 +56,29 @@ def weight_of(new: float, old: float, new_exposure: float, old_exposure: float, 
         return 0.0
     good = share_of(new_exposure, old_exposure, 1 + allowed)
     bad = share_of(new_exposure, old_exposure, (1 + allowed) * worse)
+    if not good > 0 or not bad < 1:  # beside so much the other side's exposure is nothing
+        return 0.0
     return new * math.log(bad / good) + old * math.log((1 - bad) / (1 - good))
+
+
+def chance_of_conviction(looks: Iterable[int], new: int, share: float, *, worse: float, bounds: Bounds) -> float:
+    """How often versions that are equally good are convicted at one of these looks, or come to an end as bad as this one.
+
+    `looks`: how many events each brought, of both sides; `new` of all were the new version's, whose `share` of them is what exposure
+    explains. So one more test in the end does not add its own false alarms to those of the looks before it. Exact for a share that
+    stays the same.
+    """
+    bad = worse * share / (worse * share + 1 - share)
+    up, down = math.log(bad / share), math.log((1 - bad) / (1 - share))
+    undecided, convicted, seen = {0: 1.0}, 0.0, 0
+    for events in looks:
+        seen += events
+        fewest = math.ceil((bounds.convict - seen * down) / (up - down) - 1e-9)
+        most = math.floor((bounds.acquit - seen * down) / (up - down) + 1e-9)
+        after: defaultdict[int, float] = defaultdict(float)
+        for had, chance in undecided.items():
+            convicted += chance * at_least(max(0, fewest - had), events, share)
+            for more in range(max(0, most + 1 - had), min(events, fewest - 1 - had) + 1):
+                after[had + more] += chance * exactly(more, events, share)
+        undecided = after
+    return convicted + math.fsum(chance for had, chance in undecided.items() if had >= new)
