@@ -78,6 +78,11 @@ def test_the_documented_form_is_read() -> None:
         ({"threshold": "", "compare": {"baseline": ""}}, "compare.baseline", "nothing to compare with"),
         ({"threshold": "", "compare": {"baseline": "o", "allowedIncrease": "5"}}, "compare.allowedIncrease", "no unit"),
         ({"threshold": "", "compare": {"baseline": "o", "kind": "counts"}}, "compare.requests", "how many requests"),
+        (
+            {"threshold": "", "requests": "n", "compare": {"baseline": "increase(x[1m])", "requests": "m", "kind": "counts"}},
+            "compare",
+            "the baseline counts 60 s and is asked every 30 s",
+        ),
     ],
 )
 def test_what_can_not_be_meant(changes: dict[str, Any], field: str, words: str) -> None:

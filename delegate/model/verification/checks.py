@@ -15,7 +15,7 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.strict import Strict
 from delegate.model.verification.rules import Rule, RuleError, parse_rule, parse_share
 from delegate.model.verification.units import Dimension, Unit, UnknownUnitError, parse_unit
-from delegate.model.verification.windows import parse_time
+from delegate.model.verification.windows import parse_time, range_seconds
 
 MOST_CHECKS = 50
 UNTIL_STOPPED = "until-stopped"
@@ -423,8 +423,24 @@ def _faults_of_comparison(check: Check, compare: Compare, where: str) -> Iterabl
             yield f"{where}.{field}", str(error), "write such as `10%`"
     if compare.kind is ComparisonKind.COUNTS and not (check.requests and compare.requests):
         yield f"{where}.requests", "counts are compared for how many requests there were", "give `requests` of both versions"
+    if compare.kind is ComparisonKind.COUNTS:
+        yield from _faults_of_counted_ranges(check, compare, where)
     if check.until_stopped and compare.kind is ComparisonKind.SAMPLES:
         yield where, "samples are compared when `for` is over, and this check has no end", ""
+
+
+def _faults_of_counted_ranges(check: Check, compare: Compare, where: str) -> Iterable[Fault]:
+    """An event that two looks count is taken for two."""
+    try:
+        width = check.bucket_seconds or check.every_seconds
+    except ValueError:
+        return  # said elsewhere
+    queries = {"query": check.query, "requests": check.requests, "baseline": compare.baseline, "baseline requests": compare.requests}
+    for role, query in queries.items():
+        longest = range_seconds(query)
+        if longest > width * 1.001:
+            words = f"the {role} counts {longest:g} s and is asked every {width:g} s, so that events would be counted more than once"
+            yield where, words, "let the range be as long as `bucket`, or `every` without one"
 
 
 def _dimension(unit: Unit) -> str:

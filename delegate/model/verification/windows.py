@@ -67,6 +67,12 @@ def settling_seconds(query: str) -> float:
     return max(ranges) + around
 
 
+def range_seconds(query: str) -> float:
+    """The longest range in PromQL or LogQL that no subquery is."""
+    ranges = [selector for selector, subquery, offset in _RANGE.findall(query) if selector and not subquery]
+    return max(map(_prometheus_seconds, ranges), default=0.0)
+
+
 def _prometheus_seconds(text: str) -> float:
     """Of a duration in PromQL, which knows weeks and years."""
     return float(parse_duration(_LONG_UNITS.sub(lambda part: f"{int(part[1]) * (7 if part[2] == 'w' else 365)}d", text)))
