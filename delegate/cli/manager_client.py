@@ -128,8 +128,9 @@ class ManagerClient:
     async def cancel_task(self, task_id: str, reason: str) -> CancelView:
         return await self._call("POST", f"/api/v1/tasks/{quote(task_id, safe='')}/cancel", CancelView, body={"reason": reason})
 
-    async def resume_task(self, task_id: str) -> ResumeView:
-        return await self._call("POST", f"/api/v1/tasks/{quote(task_id, safe='')}/resume", ResumeView)
+    async def resume_task(self, task_id: str, pause: int) -> ResumeView:
+        """`pause` is its number; 0: the one that the task stands at."""
+        return await self._call("POST", f"/api/v1/tasks/{quote(task_id, safe='')}/resume?pause={pause}", ResumeView)
 
     async def retry_task(self, task_id: str) -> TaskView:
         """A new task with the document of a finished one."""

@@ -17,6 +17,7 @@ from delegate.cli.signing import make_key_file, sign_with
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.settings.loading import Loaded
 from delegate.foundation.settings.programs import OperatorSettings
+from delegate.manager.pausing import describe_pause, state_of
 from delegate.manager.views import TaskSummary, TaskView
 from delegate.model.resources import JsonObject
 from delegate.model.results import TaskResult
@@ -116,12 +117,13 @@ def list_tasks(
 
 
 def _row(each: TaskSummary) -> tuple[str, ...]:
-    message = each.message if len(each.message) <= 80 else each.message[:79] + "…"
+    message = describe_pause(each) or each.message
+    message = message if len(message) <= 80 else message[:79] + "…"
     return (
         each.id,
         each.kind,
         each.application,
-        each.outcome or each.state,
+        state_of(each),
         each.destination.name or "-",
         each.delegate or "-",
         each.created_at,
@@ -149,8 +151,10 @@ def _print_task(shown: TaskView) -> None:
         ("kind", summary.kind),
         ("application", summary.application),
         ("cluster", summary.destination.name or "-"),
-        ("state", summary.outcome or summary.state),
+        ("state", state_of(summary)),
         ("why queued", shown.why_queued),
+        ("paused", describe_pause(summary)),
+        ("go on with", f"delegate task resume {summary.id} --pause {summary.paused.number}" if summary.paused is not None else ""),
         ("stop requested", summary.stop_requested),
         ("message", summary.message),
         ("submitted", f"{summary.created_at} by {summary.submitted_by}"),
@@ -207,15 +211,19 @@ def cancel(task_id: str, reason: str, loaded: Loaded[OperatorSettings], output: 
 
 @task.command()
 @click.argument("task_id", metavar="ID")
+@click.option("--pause", type=click.IntRange(0), default=0, metavar="NUMBER", help="The pause that is over, as `task show` counts them.")
 @with_settings(OperatorSettings)
 @output_option
-def resume(task_id: str, loaded: Loaded[OperatorSettings], output: Output) -> None:
-    """Has a canary go on that pauses, or was held. A word that comes before it pauses is lost."""
-    answer = call_manager(loaded.settings, lambda client: client.resume_task(task_id))
+def resume(task_id: str, pause: int, loaded: Loaded[OperatorSettings], output: Output) -> None:
+    """Has a canary go on that pauses, or is held. Without --pause: from where it stands now; with it, it may be repeated."""
+    answer = call_manager(loaded.settings, lambda client: client.resume_task(task_id, pause))
     if output is Output.JSON:
         print_json(answer)
+    elif answer.effect == "already_resumed":
+        click.echo(f"task {task_id} was resumed from pause {pause} before")
     else:
-        click.echo(f"task {task_id} runs at {answer.task.delegate}; its delegate is told to go on")
+        where = f" from pause {answer.task.paused.number}" if answer.task.paused is not None else ""
+        click.echo(f"task {task_id} runs at {answer.task.delegate}; its delegate is told to go on{where}")
 
 
 @task.command()
@@ -250,7 +258,8 @@ async def _follow(client: "ManagerClient", task_id: str, *, tell: bool) -> TaskV
         if tell:
             for event in listed.items:
                 progress.report(event.event, event.data)
-            now = shown.why_queued or (f"running at {shown.task.delegate}" if shown.task.state == "running" else "")
+            running = f"running at {shown.task.delegate}" if shown.task.state == "running" else ""
+            now = shown.why_queued or describe_pause(shown.task) or running
             if now and now != told:
                 click.echo(now, err=True)
             told = now

@@ -250,7 +250,7 @@ class Lanes:
             condition=self._condition,
             on_renewed=self._pool.roster.renewed,
             on_verdict=self._hear_verdict,
-            on_resume=lambda attempt_id: self._in_main(self._pool.resume, attempt_id),
+            on_resume=lambda attempt_id, pause: self._in_main(self._pool.resume, attempt_id, pause),
             on_drain=lambda: self._in_main(self._cordon),
             on_revoke=lambda reason: self.keeper.end(RevokedError(f"the manager revoked this delegate: {reason}".rstrip(": "))),
             on_unknown_command=lambda kind: self._counters.count_unknown_command(),

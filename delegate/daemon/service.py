@@ -192,8 +192,12 @@ class Daemon:
             on_release=lambda leased, reason, message: self._lanes.releaser.release(leased.attempt_id, leased.fence, reason, message),
             on_progress=lambda leased, event, data: self._lanes.progress.report(leased.attempt_id, leased.fence, event, data),
             on_crash=self._count_crash,
+            on_paused=self._beat_soon,
         )
         self._pool = WorkerPool(self._settings.pool.capacity, self._trust.guard(self._engine.run), hooks, self._rules.pool)
+
+    def _beat_soon(self) -> None:
+        self._lanes.control.beat_soon()
 
     def _build_lanes(self) -> None:
         rules = LaneRules(limits=self._rules.limits, deaths=self._rules.deaths, stall_limit=self._rules.stall_limit)

@@ -16,11 +16,23 @@ class DestinationView(View, frozen=True, kw_only=True):
     cluster_uid: str | None = None
 
 
+class PauseView(View, frozen=True, kw_only=True):
+    """`number` is what a resumption names; `step` is the one that it stands at. `until` is empty where it lasts until somebody says so.
+    A pause that is `held` waits for a decision, and `reason` says why."""
+
+    number: int
+    step: int
+    since: str
+    until: str = ""
+    held: bool = False
+    reason: str = ""
+
+
 class TaskSummary(View, frozen=True, kw_only=True):
     """`state` is queued, running or finished; a finished task has an `outcome`. `message` says how it ended, or why it waits
     for another attempt. `attempts` counts hand-outs that began. `stopRequested`: cancel, superseded or deadline, while its
     delegate has not answered. `quarantined`: it was given up because it lost its delegate again and again, and would take others
-    with it; trying it again is somebody's decision."""
+    with it; trying it again is somebody's decision. `paused`: where a running task waits, null while it is on its way."""
 
     id: str
     kind: str
@@ -45,6 +57,7 @@ class TaskSummary(View, frozen=True, kw_only=True):
     superseded_by: str = ""
     concurrency_key: str = ""
     quarantined: bool = False
+    paused: PauseView | None = None
 
 
 class AttemptView(View, frozen=True, kw_only=True):
@@ -112,7 +125,7 @@ class CancelView(View, frozen=True, kw_only=True):
 
 
 class ResumeView(View, frozen=True, kw_only=True):
-    """`effect`: resume_requested (the delegate is told)."""
+    """`effect`: resume_requested (the delegate is told), or already_resumed (that pause was over before)."""
 
     effect: str
     task: TaskSummary

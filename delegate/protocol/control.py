@@ -7,14 +7,31 @@ until its id is acknowledged, in the next poll or heartbeat.
 
 import enum
 
+import msgspec
+
 from delegate.model.resources import JsonObject
 from delegate.protocol.messages import Answer, Message, Request
 
 
+class PauseReport(Message, frozen=True, kw_only=True):
+    """`number` is what a resumption names. `left_seconds` is null where it lasts until somebody says so; a pause that is `held` waits
+    for a decision, and `reason` says why."""
+
+    number: int
+    step: int
+    ago_seconds: float
+    left_seconds: float | None = None
+    held: bool = False
+    reason: str = ""
+
+
 class HeldAttempt(Message, frozen=True, kw_only=True):
+    """`pause`: what it stands at, left out while it is on its way."""
+
     attempt_id: str
     fence: int
     state: str = "running"  # running, parked, cancelling, finished (its result is in the outbox)
+    pause: PauseReport | msgspec.UnsetType = msgspec.UNSET
 
 
 class HeartbeatRequest(Request, frozen=True, kw_only=True):
@@ -52,7 +69,7 @@ class LeaseDecision(Message, frozen=True, kw_only=True):
 
 class CommandKind(enum.StrEnum):
     CANCEL = "cancel"  # data: attemptId, verdict (a LeaseVerdict: cancel, superseded, lost, deadline), reason
-    RESUME = "resume"  # data: attemptId; what it pauses for is over
+    RESUME = "resume"  # data: attemptId, pause (its number; 0 or none: whichever it stands at); what it pauses for is over
     DRAIN = "drain"
     REVOKE = "revoke"
     UNSUPPORTED = "unsupported"  # what an unknown word is taken for: counted, acknowledged, ignored

@@ -11,7 +11,7 @@ import msgspec
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
-FEATURES: frozenset[str] = frozenset({"events", "commands", "certificates", "blobs", "dead-letters"})
+FEATURES: frozenset[str] = frozenset({"events", "commands", "certificates", "blobs", "dead-letters", "pauses"})
 
 
 class ProtocolRange(msgspec.Struct, frozen=True):

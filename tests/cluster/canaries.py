@@ -22,6 +22,7 @@ from delegate.model.resource_types import DEPLOYMENTS, SERVICES
 from delegate.model.resources import JsonObject
 from delegate.model.results import TaskResult
 from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.pauses import Pause
 from delegate.model.rollouts.versions import images_of
 from delegate.model.rollouts.workloads import wanted_replicas
 from delegate.model.tasks import read_task
@@ -35,6 +36,10 @@ def _told(event: str, data: JsonObject) -> None:
     del event, data
 
 
+def _shown(pause: Pause | None) -> None:
+    del pause
+
+
 @dataclass
 class Canarist:
     """One delegate that runs canaries of `web`."""
@@ -43,6 +48,7 @@ class Canarist:
     namespace: str
     application: str = "shop"
     on_event: Callable[[str, JsonObject], None] = _told
+    on_pause: Callable[[Pause | None], None] = _shown
     resume: ResumeSignal = field(default_factory=ResumeSignal)
 
     async def run(
@@ -77,6 +83,7 @@ class Canarist:
             stop=stop or StopSignal(),
             resume=self.resume,
             report=self.on_event,
+            paused=self.on_pause,
         )
         return await self.engine.run(read, context)
 

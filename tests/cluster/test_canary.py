@@ -4,8 +4,10 @@ import asyncio
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
-from delegate.model.resource_types import DEPLOYMENTS
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.results import Outcome
+from delegate.model.rollouts.journals import RESUME_ANNOTATION, journal_name
+from delegate.model.rollouts.pauses import Pause
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, watched
 from tests.cluster.servers import eventually
@@ -97,6 +99,39 @@ async def test_a_word_that_came_before_the_pause_does_not_end_it(canarist: Canar
     await running
     first, second = told.index("pauses until the task is resumed"), told.index("resumed")
     assert second == first + 1
+
+
+async def test_a_word_for_one_pause_does_not_end_the_next(canarist: Canarist, cluster: Cluster) -> None:
+    """Said twice, by a command or at the journal; each of them is told of with a number of its own."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    shown: list[Pause | None] = []
+    canarist.on_pause = shown.append
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, {"pause": {}}))
+    await eventually(lambda: _numbers(shown) == {1}, within=20)
+    canarist.resume.request(1)
+    await eventually(lambda: _numbers(shown) == {1, 2}, within=20)
+    await _annotate(cluster, canarist, "1")
+    for _ in range(2):
+        canarist.resume.request(1)
+        await eventually(lambda: canarist.resume._asked == 0, within=20)  # it was looked at
+
+    still = shown[-1]
+    await _annotate(cluster, canarist, "2")
+    result = await running
+
+    assert still is not None
+    assert (still.number, still.step) == (2, 2)
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert shown[-1] is None
+
+
+def _numbers(shown: list[Pause | None]) -> set[int]:
+    return {each.number for each in shown if each is not None}
+
+
+async def _annotate(cluster: Cluster, canarist: Canarist, pause: str) -> None:
+    annotation = {"metadata": {"annotations": {RESUME_ANNOTATION: pause}}}
+    await cluster.client.patch(CONFIG_MAPS, canarist.namespace, journal_name("Deployment", "web"), annotation)
 
 
 async def test_a_cancelled_canary_is_taken_back(canarist: Canarist, cluster: Cluster) -> None:

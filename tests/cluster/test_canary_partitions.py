@@ -71,7 +71,7 @@ async def ended(cluster: Cluster, canarist: Canarist, before: JsonObject) -> Pha
 
 async def pauses(canarist: Canarist, client: ApiClient) -> bool:
     journal = await journal_of(canarist, client)
-    return journal is not None and journal.step == 1 and bool(journal.since)
+    return journal is not None and journal.phase is Phase.STEPPING and journal.step == 1 and bool(journal.since)
 
 
 async def test_the_highest_ordinals_go_first_and_then_all_of_them(canarist: Canarist, cluster: Cluster) -> None:

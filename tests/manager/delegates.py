@@ -11,7 +11,7 @@ import msgspec
 from delegate.protocol import codec, routes
 from delegate.protocol.blobs import BlobAnswer, BlobPieceRequest, BlobReference
 from delegate.protocol.certificates import RenewAnswer, RenewRequest
-from delegate.protocol.control import CommandsAnswer, CommandsRequest, HeartbeatAnswer, HeartbeatRequest, HeldAttempt
+from delegate.protocol.control import CommandsAnswer, CommandsRequest, HeartbeatAnswer, HeartbeatRequest, HeldAttempt, PauseReport
 from delegate.protocol.enrolment import (
     AttemptReport,
     ByeAnswer,
@@ -27,6 +27,7 @@ from delegate.protocol.enrolment import (
 from delegate.protocol.letters import LetterNotice, LettersAnswer, LettersRequest
 from delegate.protocol.messages import Answer, Request
 from delegate.protocol.problems import Problem
+from delegate.protocol.versions import FEATURES
 from delegate.protocol.work import (
     AcquireAnswer,
     AcquireRequest,
@@ -137,7 +138,9 @@ class FakeDelegate:
         )
         return await self.caller.post(routes.RENEW_CERTIFICATE, request, RenewAnswer, self.token)
 
-    async def open(self, attempts: Iterable[AttemptReport] = (), *, restarted: bool = False) -> SessionAnswer:
+    async def open(
+        self, attempts: Iterable[AttemptReport] = (), *, restarted: bool = False, features: Iterable[str] = FEATURES
+    ) -> SessionAnswer:
         if restarted:
             self.incarnation = uuid.uuid4().hex
         request = SessionRequest(
@@ -148,6 +151,7 @@ class FakeDelegate:
             labels=self.labels,
             kinds=self.kinds,
             capacity=self.capacity,
+            features=tuple(features),
             clusters=tuple(ClusterName(name=name, uid=uid) for name, uid in self.clusters.items()),
             attempts=tuple(attempts),
         )
@@ -192,13 +196,14 @@ class FakeDelegate:
         draining: bool = False,
         acknowledged: Iterable[str] = (),
         free_slots: int | None = None,
+        pause: PauseReport | msgspec.UnsetType = msgspec.UNSET,
     ) -> HeartbeatAnswer:
         self.sequence += 1
         request = HeartbeatRequest(
             request_id=new_request_id(),
             epoch=self.epoch,
             sequence=self.sequence,
-            attempts=tuple(HeldAttempt(attempt_id=task.attempt_id, fence=task.fence) for task in held),
+            attempts=tuple(HeldAttempt(attempt_id=task.attempt_id, fence=task.fence, pause=pause) for task in held),
             capacity=self.capacity,
             free_slots=self.capacity - len(held) if free_slots is None else free_slots,
             stalled=stalled,

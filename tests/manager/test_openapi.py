@@ -10,6 +10,7 @@ import pytest
 
 from delegate.manager.api.application import OPERATIONS
 from delegate.manager.service import Manager
+from delegate.protocol.control import PauseReport
 from delegate.protocol.pki.keys import make_key
 from delegate.protocol.pki.requests import make_request
 from delegate.protocol.work import ProgressEvent
@@ -115,7 +116,9 @@ async def test_every_operation_answers_as_documented(
     paused = await operator.submit(canary_document())
     for held in await delegate.acquire(10):
         if held.task_id == paused:
-            await operator.call("POST", f"/api/v1/tasks/{paused}/resume")
+            await delegate.beat(held, pause=PauseReport(number=1, step=1, ago_seconds=1.0))
+            await operator.show(paused)
+            await operator.call("POST", f"/api/v1/tasks/{paused}/resume?pause=1")
         await delegate.release(held)
     await operator.show(first)
     await operator.show(second)

@@ -1,5 +1,6 @@
 """The pages: who sees them, what they show, and that nothing in them is taken for markup."""
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import msgspec
 import pytest
 
 from delegate.manager.service import Manager
+from delegate.protocol.control import PauseReport
 from delegate.protocol.work import ProgressEvent
 from tests.manager.clocks import FakeClock
 from tests.manager.delegates import FakeDelegate, make_notice, make_result
 from tests.manager.operators import Operator
+from tests.manager.test_resume import canary_document
 
 PAGE = {"Accept": "text/html,application/xhtml+xml"}
 
@@ -221,6 +224,21 @@ async def test_a_task_is_shown_whole(entered: Browser, operator: Operator, deleg
     ):
         assert words in text
     assert "http-equiv" not in text  # it has ended: nothing changes any more
+
+
+async def test_a_pause_is_shown_with_the_way_on(entered: Browser, operator: Operator, delegate: FakeDelegate) -> None:
+    """In the list and on the task's own page; a hold as one, with its reason."""
+    task_id = await operator.submit(canary_document())
+    (task,) = await delegate.acquire()
+    await delegate.beat(task, pause=PauseReport(number=3, step=2, ago_seconds=1.0, held=True, reason="a foreign hand"))
+
+    overview = (await entered.open("/"))[1]
+    page = (await entered.open(f"/tasks/{task_id}"))[1]
+
+    for shown in (overview, page):
+        assert '<span class="mark held">held</span>' in shown
+        assert re.search(r"held at step 2 since \S+Z \(pause 3\): a foreign hand", shown)
+    assert f"<code>delegate task resume {task_id} --pause 3</code>" in page
 
 
 async def test_nothing_is_taken_for_markup(entered: Browser, operator: Operator, delegate: FakeDelegate) -> None:

@@ -1,12 +1,13 @@
 """A paused canary goes on by a command: from the program, through manager and delegate, to the cluster."""
 
 import asyncio
+import re
 
 from delegate.demo import stages, tasks
 from delegate.demo.stages import Stage
 from delegate.model.resources import JsonObject
 from tests.cli.programs import Ended, run
-from tests.daemon.waiting import eventually
+from tests.cluster.servers import eventually
 from tests.process.test_demo import QuietNarrator
 
 
@@ -14,6 +15,10 @@ async def delegate(stage: Stage, *arguments: str) -> Ended:
     return await asyncio.to_thread(
         run, *arguments, env={"DELEGATE_MANAGER_URL": stage.manager.url, "DELEGATE_API_TOKEN": stage.manager.admin_token}
     )
+
+
+async def _is_paused(stage: Stage, task_id: str) -> bool:
+    return bool((await delegate(stage, "task", "show", task_id, "-o", "json")).document["task"]["paused"])
 
 
 async def test_a_paused_canary_is_resumed() -> None:
@@ -32,12 +37,19 @@ async def test_a_paused_canary_is_resumed() -> None:
         )
         await eventually(lambda: "pauses until the task is resumed" in told, within=30)
         [task] = (await delegate(stage, "task", "list", "--state", "running", "-o", "json")).document["items"]
+        await eventually(lambda: _is_paused(stage, task["id"]), within=30)
+        listed = await delegate(stage, "task", "list")
+        shown = await delegate(stage, "task", "show", task["id"])
 
         resumed = await delegate(stage, "task", "resume", task["id"])
         result = await running
         late = await delegate(stage, "task", "resume", task["id"])
 
-    assert resumed.stdout == f"task {task['id']} runs at demo; its delegate is told to go on\n"
+    assert " paused " in listed.stdout
+    assert "at step 1 since " in listed.stdout
+    assert re.search(r"(?m)^paused +at step 1 since \S+Z \(pause 1\), until it is resumed$", shown.stdout)
+    assert f"go on with   delegate task resume {task['id']} --pause 1\n" in shown.stdout
+    assert resumed.stdout == f"task {task['id']} runs at demo; its delegate is told to go on from pause 1\n"
     assert result.outcome.value == "succeeded", result
     assert told[told.index("pauses until the task is resumed") + 1] == "resumed"
     assert late.code == 1

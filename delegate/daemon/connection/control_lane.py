@@ -44,6 +44,7 @@ _dice = random.Random()  # noqa: S311 - it spreads load, and guards nothing
 _MOST_FINISHED_TOLD = 1_000
 _REMEMBERED_COMMANDS = 1_000
 _JOIN_SECONDS = 5.0
+_GATHER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +62,8 @@ class Condition:
     certificate_expires_in_seconds: float | None = None
 
 
-def _resume_nothing(attempt_id: str) -> None:
-    del attempt_id
+def _resume_nothing(attempt_id: str, pause: int) -> None:
+    del attempt_id, pause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ class ControlHooks:
     on_contact: Callable[[], None]
     on_death: Callable[[str, Exception], None]
     on_part_failed: Callable[[PartFailedError], None]
-    on_resume: Callable[[str], None] = _resume_nothing
+    on_resume: Callable[[str, int], None] = _resume_nothing
 
 
 class ControlLane:
@@ -107,6 +108,7 @@ class ControlLane:
         self._seen_commands: dict[str, None] = {}
         self._told: dict[str, str] = {}
         self._contact = asyncio.Event()
+        self._news = asyncio.Event()
         self._stalled = False
         self._home: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._ended: Future[None] = Future()
@@ -124,6 +126,11 @@ class ControlLane:
     async def run(self) -> None:
         """Until cancelled. Raises what broke the thread itself."""
         await asyncio.shield(asyncio.wrap_future(self._ended))
+
+    def beat_soon(self) -> None:
+        """Something has changed that a person wants to know of before the next heartbeat is due."""
+        if self._home is not None and self._thread.is_alive():
+            self._home[0].call_soon_threadsafe(self._news.set)
 
     def close(self) -> None:
         """Ends the thread. Blocks for a moment at most."""
@@ -192,7 +199,17 @@ class ControlLane:
                 continue
             waits = None
             due_at, share = max(time.monotonic(), due_at + share * interval), 1.0
-            await asyncio.sleep(due_at - time.monotonic())
+            await self._wait_for_news(due_at - time.monotonic())
+            due_at = min(due_at, time.monotonic())
+
+    async def _wait_for_news(self, seconds: float) -> None:
+        """So long; less where there is news, for all of which a moment's heartbeat is enough."""
+        moment = min(seconds, _GATHER_SECONDS)
+        await asyncio.sleep(moment)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds - moment):
+                await self._news.wait()
+        self._news.clear()
 
     async def _beat(self, caller: Caller, session: Session) -> float:
         """One heartbeat; seconds until the next."""
@@ -321,7 +338,8 @@ class ControlLane:
                     self._told[attempt_id] = verdict
                     self._hooks.on_verdict(attempt_id, verdict, str(command.data.get("reason", "")))
             case CommandKind.RESUME:
-                self._hooks.on_resume(str(command.data.get("attemptId", "")))
+                pause = command.data.get("pause", 0)
+                self._hooks.on_resume(str(command.data.get("attemptId", "")), pause if isinstance(pause, int) else 0)
             case CommandKind.DRAIN:
                 self._hooks.on_drain()
             case CommandKind.REVOKE:

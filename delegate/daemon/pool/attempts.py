@@ -1,16 +1,22 @@
 """The attempts that are held here, as the pool works on them and as the control lane tells of them."""
 
 import asyncio
+import datetime as dt
 import enum
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from delegate.daemon.pool.exclusivity import ApplicationKey
+from delegate.daemon.pool.masking import mask_step
 from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
+from delegate.foundation.clocks import SYSTEM_CLOCK
+from delegate.model.rollouts.pauses import Pause
 from delegate.model.tasks import Task
-from delegate.protocol.control import HeldAttempt
+from delegate.protocol.control import HeldAttempt, PauseReport
 from delegate.protocol.work import LeasedTask
 
 
@@ -46,6 +52,7 @@ class Attempt:
     stop_asked: bool = False
     killed: bool = False
     doubted: bool = False
+    pause: Pause | None = None
 
     @property
     def id(self) -> str:
@@ -64,14 +71,41 @@ class Attempt:
         return Phase.RUNNING if self.phase is Phase.WAITING else self.phase
 
     @property
+    def held(self) -> HeldAttempt:
+        """The same with all that a heartbeat says of it."""
+        told = HeldAttempt(attempt_id=self.id, fence=self.leased.fence, state=self.state)
+        pause = self.pause
+        return told if pause is None else msgspec.structs.replace(told, pause=_report(pause))
+
+    @property
     def doubtful_at(self) -> float:
         """When a third of the lease is left without a renewal: from then on the manager may be about to give it away."""
         return self.confirmed_at + self.lease_seconds * 2 / 3
+
+    def stand_at(self, pause: Pause | None) -> bool:
+        """Where it pauses, None when it goes on. Whether that is news."""
+        if pause is not None:
+            pause = msgspec.structs.replace(pause, reason=mask_step({"reason": pause.reason})["reason"])
+        before, self.pause = self.pause, pause
+        return pause != before
 
     def cancel_timers(self) -> None:
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
+
+
+def _report(pause: Pause) -> PauseReport:
+    """In durations: no two clocks need to agree."""
+    now = SYSTEM_CLOCK.now()
+    return PauseReport(
+        number=pause.number,
+        step=pause.step,
+        ago_seconds=max(0.0, (now - dt.datetime.fromisoformat(pause.since)).total_seconds()),
+        left_seconds=max(0.0, (dt.datetime.fromisoformat(pause.until) - now).total_seconds()) if pause.until else None,
+        held=pause.held,
+        reason=pause.reason,
+    )
 
 
 class Roster:
@@ -101,7 +135,7 @@ class Roster:
 
     def held(self) -> tuple[HeldAttempt, ...]:
         """What a heartbeat says of them."""
-        return tuple(HeldAttempt(attempt_id=each.id, fence=each.leased.fence, state=each.state) for each in self.all())
+        return tuple(each.held for each in self.all())
 
     def renewed(self, attempt_ids: Iterable[str], asked_at: float, lease_seconds: float) -> None:
         """The manager confirmed these leases in answer to what was sent at `asked_at`."""

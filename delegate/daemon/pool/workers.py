@@ -50,7 +50,8 @@ class PoolHooks:
     """What the pool tells others.
 
     `on_began` before an attempt runs; `on_result` when it ended, awaited until the result is safe; `on_release` for one that
-    did not begin; `on_progress` for a step, never blocking; `on_crash` for a fault of the pool itself.
+    did not begin; `on_progress` for a step, never blocking; `on_paused` when an attempt comes to a pause, or goes on from it;
+    `on_crash` for a fault of the pool itself.
     """
 
     on_began: Callable[[LeasedTask], None]
@@ -58,6 +59,7 @@ class PoolHooks:
     on_release: Callable[[LeasedTask, ReleaseReason, str], None]
     on_progress: Callable[[LeasedTask, str, JsonObject], None]
     on_crash: Callable[[Exception], None]
+    on_paused: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,11 @@ class WorkerPool:
         self._stop(attempt, verdict, reason, self._grace(attempt, verdict))
         return True
 
-    def resume(self, attempt_id: str) -> bool:
-        """Tells an attempt that what it pauses for is over. Whether it is held here."""
+    def resume(self, attempt_id: str, pause: int = 0) -> bool:
+        """Tells an attempt that its pause of this number (0: whichever it stands at) is over. Whether it is held here."""
         attempt = self.roster.get(attempt_id)
         if attempt is not None:
-            attempt.resume.request()
+            attempt.resume.request(pause)
         return attempt is not None
 
     async def drain(
@@ -279,6 +281,7 @@ class WorkerPool:
             stop=attempt.stop,
             resume=attempt.resume,
             report=lambda event, data: self._hooks.on_progress(leased, event, mask_step(data)),
+            paused=lambda pause: self._hooks.on_paused() if attempt.stand_at(pause) else None,
             parked=lambda: self._parked(attempt),
         )
 

@@ -70,13 +70,11 @@ class Steps:
     async def _pause(self, seconds: float | None) -> None:
         keeper = self._keeper
         if not keeper.journal.since:
-            self._context.resume.take()  # a word that came before is about another pause, maybe said twice
-            words = "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s"
-            await keeper.record(msgspec.structs.replace(keeper.journal.noted(keeper.now(), words), since=keeper.now()))
+            await keeper.pause(keeper.journal, "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s")
         async with self._context.parked():
             resumed = await self._minder.mind_until(lambda: seconds is not None and keeper.since() >= seconds, until_resumed=True)
         words = "resumed" if resumed else f"paused for {seconds or 0:g} s"
-        await keeper.record(keeper.journal.stepped(keeper.now(), words), keep_resume=False)
+        await keeper.record(keeper.journal.stepped(keeper.now(), words))
 
     async def check(self, names: tuple[str, ...]) -> str:
         """While the sets are minded; the verdict in words."""

@@ -67,7 +67,7 @@ class CanaryWork:
         self._promote = promote
         self._smoke_job = smoke_job
         self._background = background
-        self._keeper = JournalKeeper(store, stored, authority, context, client.clock)
+        self._keeper = JournalKeeper(store, stored, authority, context, clock=client.clock, steps=plan.spec.steps)
         self._minder = Minder(
             plan,
             keeper=self._keeper,
@@ -100,6 +100,7 @@ class CanaryWork:
 
         Raises what ends our authority, and what keeps an abort or a clearing from coming through.
         """
+        self._keeper.show()
         try:
             await self._drive(before_promotion=before_promotion)
         finally:
@@ -139,9 +140,8 @@ class CanaryWork:
         await self._background.stop()
         foreign = isinstance(error, (ForeignSetError, ForeignRouteError))
         if (foreign or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
-            self._context.resume.take()
-            held = self.journal.moved(Move.HOLD, self._keeper.now(), f"held: {error.message}")
-            await self._keeper.record(msgspec.structs.replace(held, reason=error.message))
+            held = msgspec.structs.replace(self.journal.moved(Move.HOLD, self._keeper.now()), reason=error.message)
+            await self._keeper.pause(held, f"held: {error.message}")
             return
         await self.abort(error.message)
 
@@ -201,9 +201,7 @@ class CanaryWork:
                 await self._clock.sleep(TICK_SECONDS)
         if self.journal.count:
             await self._minder.size(Share(self.journal.weight, self.journal.weight, self.journal.count, 0))
-        await self._keeper.record(
-            msgspec.structs.replace(self.journal.moved(Move.RESUME, self._keeper.now(), "resumed"), reason=""), keep_resume=False
-        )
+        await self._keeper.record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._keeper.now(), "resumed"), reason=""))
 
     async def _make_stable(self) -> None:
         """Promotion."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from delegate.engine.tasks.resuming import ResumeSignal
 from delegate.engine.tasks.stopping import StopSignal
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.pauses import Pause
 
 
 @asynccontextmanager
@@ -18,6 +19,10 @@ def _tell_nobody(event: str, data: JsonObject) -> None:
     del event, data
 
 
+def _show_nobody(pause: Pause | None) -> None:
+    del pause
+
+
 def _allow_all(namespace: str, what: str) -> None:
     del namespace, what
 
@@ -25,6 +30,7 @@ def _allow_all(namespace: str, what: str) -> None:
 @dataclass(frozen=True, kw_only=True)
 class AttemptContext:
     """`deadline` is loop time. `report` takes a progress event and never blocks. `parked` gives the slot back while inside.
+    `paused` takes the pause that the attempt stands at, None when it goes on, and never blocks.
 
     `check_namespace` is asked for each object that a task may touch, by namespace (empty: none) and name, and raises where this machine's
     own policy doesn't allow it.
@@ -37,5 +43,6 @@ class AttemptContext:
     stop: StopSignal = field(default_factory=StopSignal)
     resume: ResumeSignal = field(default_factory=ResumeSignal)
     report: Callable[[str, JsonObject], None] = _tell_nobody
+    paused: Callable[[Pause | None], None] = _show_nobody
     parked: Callable[[], AbstractAsyncContextManager[None]] = _keep_the_slot
     check_namespace: Callable[[str, str], None] = _allow_all

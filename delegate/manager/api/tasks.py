@@ -26,6 +26,12 @@ class CancelRequest(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
 
 
+class ResumeQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """`pause` is the number that the task shows; 0: the one that it stands at now."""
+
+    pause: int = 0
+
+
 class EventsQuery(msgspec.Struct, frozen=True, rename="camel"):
     after: int = 0
     limit: int = 200
@@ -98,12 +104,12 @@ async def cancel(call: Call[CancelRequest, Nothing]) -> CancelView:
     return await call.services.database.write(work)
 
 
-async def resume(call: Call[Nothing, Nothing]) -> ResumeView:
-    """Ends the pause, or the hold, that a canary stands at. Doing it twice is fine."""
+async def resume(call: Call[Nothing, ResumeQuery]) -> ResumeView:
+    """Ends the pause, or the hold, that a canary stands at. Doing it twice is fine where the call names it."""
 
     def work(transaction: Transaction) -> ResumeView:
-        resume_task(transaction, call.path["task"], call.principal.name)
-        return ResumeView(effect="resume_requested", task=reading.summarize_task(transaction, call.path["task"]))
+        effect = resume_task(transaction, call.path["task"], call.principal.name, call.query.pause)
+        return ResumeView(effect=effect, task=reading.summarize_task(transaction, call.path["task"]))
 
     return await call.services.database.write(work)
 
@@ -199,6 +205,7 @@ OPERATIONS = (
         summary="Has a paused canary go on",
         access=Access.ADMIN,
         handler=resume,
+        query=ResumeQuery,
         answer=ResumeView,
         refusals=(404, 409),
         tag="tasks",

@@ -17,6 +17,7 @@ from delegate.manager.clocks import to_rfc3339
 from delegate.manager.dashboard.logins import COOKIE, LIFE_SECONDS, Logins
 from delegate.manager.dashboard.steps import describe_events, gather_steps
 from delegate.manager.errors import AuthenticationError, ForbiddenError, MalformedError
+from delegate.manager.pausing import describe_pause, state_of
 from delegate.manager.store import delegates, reading
 from delegate.manager.store.letters import LetterQuery, count_open, list_letters
 from delegate.manager.store.reading import TaskFilter
@@ -46,6 +47,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters |= {"moment": _moment, "json": _json, "labels": _labels, "words": _words, "age": self._age}
+        self._templates.filters |= {"state": state_of, "pause": describe_pause}
         self._templates.tests["present"] = lambda value: value is not msgspec.UNSET
         self._style = resources.files("delegate.manager.dashboard").joinpath("static/style.css").read_bytes()
 

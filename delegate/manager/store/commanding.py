@@ -14,7 +14,7 @@ from delegate.protocol.control import CommandKind
 _INSERT = sa.insert(commands)
 _FORGET = sa.delete(commands).where(commands.c.attempt_id.in_(sa.bindparam("ids", expanding=True)))
 _OF_ATTEMPT = (commands.c.attempt_id == sa.bindparam("attempt"), commands.c.kind == sa.bindparam("kind"))
-_WAITING = sa.select(commands.c.id).where(*_OF_ATTEMPT).limit(1)
+_WAITING = sa.select(commands.c.data).where(*_OF_ATTEMPT)
 
 
 class Ordered(msgspec.Struct, frozen=True):
@@ -45,9 +45,10 @@ def command(transaction: Transaction, ordered: Sequence[Ordered]) -> None:
     transaction.effects.commands_for |= {each.delegate_id for each in ordered}
 
 
-def is_commanded(transaction: Transaction, attempt_id: str, kind: CommandKind) -> bool:
-    """Whether such a command waits for its delegate already."""
-    return transaction.row(_WAITING, attempt=attempt_id, kind=kind.value) is not None
+def find_commanded(transaction: Transaction, attempt_id: str, kind: CommandKind) -> list[JsonObject]:
+    """The data of the commands of this kind that wait for their delegate already."""
+    rows = transaction.rows(_WAITING, attempt=attempt_id, kind=kind.value)
+    return [msgspec.json.decode(row.data, type=JsonObject) for row in rows]
 
 
 def forget_commands(transaction: Transaction, attempt_ids: Sequence[str]) -> None:

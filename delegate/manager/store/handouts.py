@@ -176,6 +176,7 @@ def hand_out(transaction: Transaction, wanting: Wanting, key: bytes) -> list[Lea
                 "digest": "",
                 "reason": "",
                 "reported_state": "",
+                "pause": "",
             }
             for row, attempt in zip(chosen, ids, strict=True)
         ],

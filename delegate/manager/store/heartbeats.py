@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from delegate.manager.store.leases import Renewal, renew_leases
+from delegate.manager.store.pauses import keep_pause
 from delegate.manager.store.sessions import check_session
 from delegate.manager.store.tables import commands, delegates
 from delegate.manager.store.transactions import Transaction
@@ -73,7 +74,7 @@ def beat(transaction: Transaction, delegate_id: str, request: HeartbeatRequest) 
         to_stalled=request.stalled,
         to_draining=request.draining,
     )
-    named = {held.attempt_id: Renewal(held.fence, held.state) for held in request.attempts}
+    named = {held.attempt_id: Renewal(held.fence, held.state, keep_pause(held, transaction.now)) for held in request.attempts}
     verdicts = renew_leases(transaction, delegate_id, named, vouched=not request.stalled)
     decisions = tuple(
         LeaseDecision(attempt_id=attempt, verdict=verdict.value, reason=reason) for attempt, (verdict, reason) in verdicts.items()

@@ -21,8 +21,8 @@ MANAGER = "manager"
 
 class Entry(msgspec.Struct, frozen=True):
     """`operation` is one of: submitted, resolved, handed_out, confirmed, released, unseen, expired, revived, requeued,
-    stop_requested, result_accepted, result_refused, finished, redriven (from a dead letter), and for other things token_...,
-    delegate_..., certificate_..., authority_..., cluster_..., redrive_..., letters_purged."""
+    stop_requested, resume_requested, result_accepted, result_refused, finished, redriven (from a dead letter), and for other things
+    token_..., delegate_..., certificate_..., authority_..., cluster_..., redrive_..., letters_purged."""
 
     actor: str
     operation: str

@@ -22,7 +22,11 @@ _RENEW = (
     .where(attempts.c.id.in_(sa.bindparam("ids", expanding=True)), _ACTIVE)
     .values(lease_expires_at=sa.bindparam("until"), confirmed=True, missed=0)
 )
-_REPORT = sa.update(attempts).where(attempts.c.id == sa.bindparam("attempt")).values(reported_state=sa.bindparam("to_state"))
+_REPORT = (
+    sa.update(attempts)
+    .where(attempts.c.id == sa.bindparam("attempt"))
+    .values(reported_state=sa.bindparam("to_state"), pause=sa.func.coalesce(sa.bindparam("to_pause"), attempts.c.pause))
+)
 _MISS = sa.update(attempts).where(attempts.c.id.in_(sa.bindparam("ids", expanding=True)), _ACTIVE).values(missed=attempts.c.missed + 1)
 _REVIVE = (
     sa.update(attempts)
@@ -45,10 +49,11 @@ _REVIVE_TASK = (
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """What a heartbeat says of one attempt."""
+    """What is said of one attempt. `pause` as `store.pauses` keeps it; None: nothing is said of it."""
 
     fence: int
     state: str
+    pause: str | None = None
 
 
 def renew_leases(
@@ -80,7 +85,10 @@ def renew_leases(
     for row in returning:
         if row not in revived:
             verdicts[row.id] = (LeaseVerdict.LOST, "another task took its place")
-    transaction.execute_many(_REPORT, [{"attempt": row.id, "to_state": named[row.id].state} for row in (*renewed, *revived)])
+    transaction.execute_many(
+        _REPORT,
+        [{"attempt": row.id, "to_state": named[row.id].state, "to_pause": named[row.id].pause} for row in (*renewed, *revived)],
+    )
     if vouched:
         _count_misses(transaction, [row for row in active.values() if row.id not in named and not row.confirmed])
     return verdicts

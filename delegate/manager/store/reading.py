@@ -13,6 +13,7 @@ from delegate.manager.store.delegates import list_candidates
 from delegate.manager.store.events import list_events
 from delegate.manager.store.explaining import explain
 from delegate.manager.store.histories import list_history
+from delegate.manager.store.pauses import read_pause, show_pause
 from delegate.manager.store.tables import attempts, delegates, results, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.manager.views import (
@@ -35,6 +36,7 @@ _SUMMARY = (
         tasks.c.lock_key,
         selectors.c.labels.label("selector"),
         delegates.c.name.label("delegate"),
+        attempts.c.pause,
     )
     .join(selectors, selectors.c.id == tasks.c.selector_id)
     .outerjoin(attempts, attempts.c.id == tasks.c.attempt_id)
@@ -163,6 +165,7 @@ def _summary(row: Row) -> TaskSummary:
         superseded_by=row.superseded_by or "",
         concurrency_key=row.concurrency_key,
         quarantined=bool(row.quarantined),
+        paused=show_pause(read_pause(row.pause)) if row.state == TaskState.RUNNING else None,
     )
 
 

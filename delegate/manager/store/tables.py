@@ -124,6 +124,7 @@ attempts = sa.Table(
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("reported_state", sa.Text, nullable=False),
+    sa.Column("pause", sa.Text, nullable=False),  # what it stands at, as store.pauses keeps it; empty while it is on its way
     sa.Index("ix_attempts_request", "delegate_id", "request_id"),
     _partial("ix_attempts_active", "delegate_id", where="state = 'active'"),
     _partial("ix_attempts_lease", "lease_expires_at", where="state = 'active'"),

@@ -29,8 +29,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`step` is the one in work. `since`: when what is waited for began (a pause, a drain), empty before. `count` new pods are wanted, for
-    `replicas` of the stable set.
+    """`step` is the one in work. `since`: when what is waited for began (a pause, a hold, a drain), empty before. `gate` counts the pauses
+    and holds, up to the one that it stands at, or stood at last. `count` new pods are wanted, for `replicas` of the stable set.
 
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had (and `strategy`
     the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
@@ -49,6 +49,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     phase: Phase = Phase.STARTING
     step: int = 0
     since: str = ""
+    gate: int = 0
     count: int = 0
     replicas: int = 0
     weight: float = 0.0
@@ -86,6 +87,10 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         """With the step in work done, and the next one begun."""
         changed = self.noted(at, words)
         return msgspec.structs.replace(changed, phase=after(self.phase, Move.STEP), step=self.step + 1, since="")
+
+    def paused(self, at: str, words: str) -> "Journal":
+        """At a further pause or hold."""
+        return msgspec.structs.replace(self.noted(at, words), since=at, gate=self.gate + 1)
 
     def noted(self, at: str, words: str) -> "Journal":
         entry = Entry(self.step if self.phase in (Phase.STEPPING, Phase.HELD) else -1, at, words[:_LONGEST_WORDS])
@@ -133,6 +138,6 @@ def read_journal(config_map: JsonObject) -> Journal:
 
 
 def resume_mark(config_map: JsonObject) -> str:
-    """The step that somebody says may end, as an annotation of the journal; empty for none."""
+    """The pause that somebody says is over, as an annotation of the journal; empty for none."""
     annotations = (config_map.get("metadata") or {}).get("annotations") or {}
     return str(annotations.get(RESUME_ANNOTATION, ""))

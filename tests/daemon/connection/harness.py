@@ -32,6 +32,7 @@ class Told:
     verdicts: list[tuple[str, str]] = field(default_factory=list)
     renewed: list[str] = field(default_factory=list)
     drains: int = 0
+    resumed: list[tuple[str, int]] = field(default_factory=list)
     unknown_commands: list[str] = field(default_factory=list)
     faults: list[tuple[str, str]] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
@@ -100,6 +101,7 @@ async def linked_to(manager: ScriptedManager, *, enrolled: bool = False, stall_l
         on_renewed=lambda attempts, asked_at, lease: told.renewed.extend(attempts),
         on_verdict=lambda attempt, verdict, reason: told.verdicts.append((attempt, verdict.value)),
         on_drain=note_drain,
+        on_resume=lambda attempt, pause: told.resumed.append((attempt, pause)),
         on_revoke=lambda reason: None,
         on_unknown_command=told.unknown_commands.append,
         on_contact=lambda: None,

@@ -7,7 +7,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from delegate.protocol import routes
-from delegate.protocol.control import HeldAttempt
+from delegate.protocol.control import HeldAttempt, PauseReport
 from tests.daemon.connection.harness import linked
 from tests.daemon.waiting import eventually
 from tests.fakes.scripted_manager import Json, Scripted, ScriptedManager, answer, problem, raw
@@ -183,3 +183,25 @@ async def test_a_heartbeat_that_is_answered_brings_the_poll_for_commands_back() 
         link.manager.command(id="c-1", kind="cancel", data={"attemptId": "a"})
 
         await eventually(lambda: link.told.verdicts == [("a", "cancel")])
+
+
+async def test_news_of_an_attempt_is_told_before_the_next_heartbeat_is_due() -> None:
+    """A pause that begins, for whoever waits for it; and the rhythm goes on from there."""
+    async with linked(heartbeat_seconds=60.0) as link:
+        await eventually(lambda: beats(link.manager) >= 1)
+        link.held.append(HeldAttempt(attempt_id="a", fence=3, pause=PauseReport(number=2, step=1, ago_seconds=1.5)))
+
+        link.lane.beat_soon()
+
+        await eventually(lambda: beats(link.manager) >= 2)
+        (told,) = link.manager.at(routes.HEARTBEAT)[-1].body["attempts"]
+        assert told["pause"] == {"number": 2, "step": 1, "agoSeconds": 1.5, "leftSeconds": None, "held": False, "reason": ""}
+
+
+async def test_a_resumption_names_the_pause_that_it_means() -> None:
+    """None, of an older manager: whichever it stands at."""
+    async with linked() as link:
+        link.manager.command(id="c-1", kind="resume", data={"attemptId": "a", "pause": 2})
+        link.manager.command(id="c-2", kind="resume", data={"attemptId": "a"})
+
+        await eventually(lambda: link.told.resumed == [("a", 2), ("a", 0)])

@@ -95,6 +95,7 @@ async def running_pool(
         on_release=lambda attempt, reason, message: told.released.__setitem__(attempt.attempt_id, reason),
         on_progress=lambda attempt, event, data: told.progress.append((attempt.attempt_id, event, data)),
         on_crash=told.crashes.append,
+        on_paused=lambda: None,
     )
     pool = WorkerPool(capacity, execute, hooks, rules)
     parts = [asyncio.create_task(pool.run()), asyncio.create_task(pool.keep_leases())]

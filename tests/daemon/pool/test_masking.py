@@ -10,6 +10,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.foundation.redaction import KNOWN_SECRETS, KnownSecrets
 from delegate.foundation.secrets import HIDDEN
 from delegate.model.results import Action, Change, ErrorDetail, Outcome, ResourceResult, TaskResult
+from delegate.model.rollouts.pauses import Pause
 from delegate.model.tasks import Task
 from tests.daemon.pool.harness import leased, result_of, running_pool
 from tests.daemon.waiting import eventually
@@ -81,11 +82,15 @@ def test_a_step_is_masked() -> None:
 
 
 async def test_what_a_task_tells_is_masked_on_its_way_out() -> None:
-    """Both its steps and its result."""
+    """Its steps, what it pauses for, and its result."""
     KNOWN_SECRETS.add(TOKEN)
+    paused: list[Pause | None] = []
 
     async def leak(task: Task, context: AttemptContext) -> TaskResult:
         context.report("log.line", {"text": f"using {TOKEN}"})
+        context.paused(Pause(1, 0, "2026-01-01T00:00:00+00:00", held=True, reason=TOKEN))
+        (held,) = harness.pool.roster.all()
+        paused.append(held.pause)
         return msgspec.structs.replace(result_of(task, context), message=TOKEN)
 
     try:
@@ -96,4 +101,5 @@ async def test_what_a_task_tells_is_masked_on_its_way_out() -> None:
         KNOWN_SECRETS.discard(TOKEN)
 
     assert harness.told.results["a"].message == HIDDEN
+    assert [each.reason for each in paused if each is not None] == [HIDDEN]
     assert harness.told.progress == [("a", "log.line", {"text": f"using {HIDDEN}"})]

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -11,7 +12,9 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopVerdict, outcome_of
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.results import Outcome, TaskResult
+from delegate.model.rollouts.pauses import Pause
 from delegate.model.tasks import Task
+from delegate.protocol.control import PauseReport
 from delegate.protocol.work import ReleaseReason
 from tests.daemon.pool.harness import leased, result_of, running_pool, succeed
 from tests.daemon.waiting import eventually
@@ -259,6 +262,34 @@ async def test_parking_gives_the_slot_to_others() -> None:
         await eventually(lambda: len(harness.told.results) == 2)
 
         assert order == ["parked", "other runs", "other ends", "resumed"]
+
+
+async def test_a_pause_is_told_of_and_ended_by_its_number() -> None:
+    """In durations, and no longer when it is over; a word about another one is none."""
+    pause = Pause(2, 1, "2026-01-01T00:00:00+00:00", held=True, reason="somebody moved the partition")
+    taken: list[bool] = []
+    go_on = asyncio.Event()
+
+    async def work(task: Task, context: AttemptContext) -> TaskResult:
+        context.paused(pause)
+        await go_on.wait()
+        taken.append(context.resume.take(2))
+        context.paused(None)
+        return result_of(task, context)
+
+    async with running_pool(work) as harness:
+        await harness.submit(leased("a"))
+        await eventually(lambda: harness.pool.roster.held()[0].pause is not msgspec.UNSET)
+        held = harness.pool.roster.held()[0].pause
+        harness.pool.resume("a", 1)
+        harness.pool.resume("a", 2)
+        go_on.set()
+        await eventually(lambda: "a" in harness.told.results)
+
+    assert isinstance(held, PauseReport)
+    assert (held.number, held.held, held.left_seconds) == (2, True, None)
+    assert held.ago_seconds > 0
+    assert taken == [True]
 
 
 async def test_a_stop_reaches_a_task_that_waits_for_its_slot() -> None:
