@@ -8,13 +8,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from delegate.engine.clusters.registry import Cluster
-from delegate.model.resources import JsonObject
+from delegate.model.resource_types import PODS
+from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.verification.readings import Verdict
-from tests.cluster.canaries import NEW, OLD, Canarist, image_of, replicas_of, stable_stands, verifying
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, verifying
 from tests.cluster.servers import eventually
+
+QUOTAS = ResourceType(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", namespaced=True)
 
 
 @pytest.fixture
@@ -54,16 +57,23 @@ async def test_the_evidence_decides(canarist: Canarist, cluster: Cluster, metric
 
 
 class Shop:
-    """Answers an error ratio, in percent; `ratio` may change, and is None where nobody has asked anything of the new version yet."""
+    """Answers an error ratio, in percent; `ratio` may change, and is None where nobody has asked anything of the new version yet.
+
+    The next `bad` answers are bad all the same.
+    """
 
     def __init__(self) -> None:
         self.ratio: float | None = 0.1
+        self.bad = 0
         self.asked = 0
         self.pods: list[int] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked += 1
         self.pods.append(len(request.query.get("pods", "").split("|")))
+        if self.bad:
+            self.bad -= 1
+            return web.json_response({"errors": 9.0})
         return web.json_response({"errors": self.ratio})
 
 
@@ -139,8 +149,117 @@ async def test_what_is_watched_are_the_pods_of_the_share_that_stands(
     assert (metrics.pods[0], metrics.pods[-1]) == (1, 2)
 
 
+async def fails_once(metrics: Shop) -> None:
+    """The next answer is bad, and those after it are good again."""
+    asked, metrics.bad = metrics.asked, 1
+    await eventually(lambda: metrics.asked > asked + 1, within=20)
+
+
+async def kept_fails(cluster: Cluster, canarist: Canarist) -> dict[str, int]:
+    return (await journal_of(cluster.client, canarist.namespace)).fails
+
+
+async def test_a_fail_that_a_dead_attempt_has_seen_still_counts(
+    canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]
+) -> None:
+    """Case 12: the journal keeps it, so that the next one is the second of one allowed; what was good is asked anew."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    steps: tuple[JsonObject, ...] = ({"setWeight": 33}, {"pause": {}})
+    watched = {**check, "failsAllowed": 1}
+    first = asyncio.create_task(canarist.run(*steps, verification=[watched], background=["errors"]))
+    await eventually(lambda: metrics.asked > 1, within=20)
+    await fails_once(metrics)
+
+    async def is_kept() -> bool:
+        return await kept_fails(cluster, canarist) == {"background/errors": 1}
+
+    await eventually(is_kept, within=20)
+    assert not first.done()
+    first.cancel()
+    await asyncio.wait([first])
+    metrics.bad = 1
+
+    result = await canarist.run(*steps, verification=[watched], background=["errors"])
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "2 of at most 1 fails, 1 of them before" in result.message
+
+
+async def test_fails_add_up_over_all_weights(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:
+    """The checks begin anew with another weight, and are not forgiven what they saw."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(str(data.get("words", "")))
+    steps: tuple[JsonObject, ...] = ({"setWeight": 33}, {"pause": {}}, {"setWeight": 50}, {"pause": {}})
+    running = asyncio.create_task(canarist.run(*steps, verification=[{**check, "failsAllowed": 1}], background=["errors"]))
+    await eventually(lambda: metrics.asked > 1 and told.count("pauses until the task is resumed") == 1, within=20)
+    await fails_once(metrics)
+    canarist.resume.request()
+    await eventually(lambda: told.count("pauses until the task is resumed") == 2, within=20)
+    metrics.bad = 1
+
+    async with asyncio.timeout(20):
+        result = await running
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "2 of at most 1 fails" in result.message
+
+
+async def test_a_pause_that_nobody_watched_begins_anew(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:
+    """Case 12: its time is not over for having gone by without a reading."""
+    metrics, check = shop
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    steps: tuple[JsonObject, ...] = ({"setWeight": 33}, {"pause": {"duration": "2s"}})
+    first = asyncio.create_task(canarist.run(*steps, verification=[check], background=["errors"]))
+
+    async def pauses() -> bool:
+        return metrics.asked > 0 and bool((await journal_of(cluster.client, canarist.namespace)).since)
+
+    await eventually(pauses, within=20)
+    first.cancel()
+    await asyncio.wait([first])
+    began = (await journal_of(cluster.client, canarist.namespace)).since
+
+    result = await canarist.run(*steps, verification=[check], background=["errors"])
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    anew = next(words for words in result.notices if "pauses for 2 s from now on" in words)
+    assert anew.split(" ", 1)[0] > began
+
+
+async def test_pods_that_stop_serving_in_the_middle_of_a_pause_take_the_canary_back(canarist: Canarist, cluster: Cluster) -> None:
+    """Nothing is restarted, and the stable version alone looks well: the new one has no share any more (case 08)."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {"duration": "60s"}}))
+
+    async def pauses() -> bool:
+        return await replicas_of(cluster.client, canarist.namespace) == 1 and bool(
+            (await journal_of(cluster.client, canarist.namespace)).since
+        )
+
+    await eventually(pauses, within=20)
+    await cluster.client.create(QUOTAS, no_more_pods(canarist.namespace))
+    pods = (await cluster.client.list(PODS, canarist.namespace)).items
+    new = next(pod for pod in pods if pod["spec"]["containers"][0]["image"] == NEW)
+    await cluster.client.delete(PODS, canarist.namespace, new["metadata"]["name"], uid=new["metadata"]["uid"])
+    async with asyncio.timeout(30):
+        result = await running
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "0 of 1 new pods are ready, for 1 s now" in result.message
+    assert await image_of(cluster.client, canarist.namespace) == OLD
+
+
+def no_more_pods(namespace: str) -> JsonObject:
+    """A quota that whatever stands already exceeds."""
+    metadata = {"name": "none", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "1"}}}
+
+
 async def test_who_goes_on_after_a_crash_watches_anew(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:
-    """What the dead attempt saw is in no journal."""
+    """Good evidence of the dead attempt is in no journal."""
     metrics, check = shop
     await stable_stands(cluster.client, canarist.namespace, replicas=2)
     steps: tuple[JsonObject, ...] = ({"setWeight": 33}, {"pause": {}})

@@ -46,6 +46,8 @@ def canary_work(
 ) -> CanaryWork:
     """`routing`: where the journal is of another release, the one that it was begun with."""
     assert stored.journal is not None
+    if checks is not None:
+        checks.carry(stored.journal.fails)
     plan, workload = ground.plan, ground.plan.spec.workload
     sets = Sets(
         ground.client,

@@ -1,9 +1,11 @@
 """Checks that run beside a canary's steps, from its first weight until its promotion: the moment they convict, the canary goes back.
 
-What they saw is kept by no journal: whoever goes on after a crash begins them anew, and they need evidence of their own again.
+Of what they saw the journal keeps the fails alone: whoever goes on after a crash, or with another weight, begins them anew, needs evidence
+of their own again, and allows no more fails than were allowed in the first place.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from delegate.engine.tasks.canarying_plans import Evidence
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
@@ -25,6 +27,17 @@ class BackgroundChecks:
         self._asked_since = 0.0
         self._verification: Verification | None = None
         self._task: asyncio.Task[str] | None = None
+        self.is_any = bool(names)
+
+    @property
+    def fails(self) -> Mapping[str, int]:
+        """How many each check of the canary has had, those of its verify steps among them."""
+        return self._checks.fails if self._checks is not None else {}
+
+    def carry(self, fails: Mapping[str, int]) -> None:
+        """From now on these are what it has had."""
+        if self._checks is not None:
+            self._checks.carry(fails)
 
     def begin(self, evidence: Evidence) -> None:
         """Runs them from now on, unless they run already."""

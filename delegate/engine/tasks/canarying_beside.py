@@ -51,12 +51,12 @@ class SecondDeployment:
     async def restarts(self) -> int:
         return await self._sets.restarts()
 
-    async def check(self, stable: JsonObject, journal: Journal) -> None:
+    async def check(self, stable: JsonObject, journal: Journal) -> int:
         canary = await self._sets.canary()
         if digest(stable["spec"]["template"]) != digest(journal.template):
             raise CanaryFailedError("the stable version was changed by somebody else meanwhile")
         if not journal.count:
-            return
+            return 0
         if canary is None or canary["metadata"].get("deletionTimestamp"):
             raise CanaryFailedError("somebody deleted the new version's Deployment")
         if wanted_replicas(canary) != journal.count:
@@ -64,6 +64,7 @@ class SecondDeployment:
                 f"somebody set the new version to {wanted_replicas(canary)} pods where {journal.count} were wanted",
                 hint="resume the task to have its share again, or cancel it",
             )
+        return available(canary)
 
     def covering(self, stable: JsonObject) -> int:
         strategy = stable["spec"].get("strategy") or {}

@@ -1,5 +1,6 @@
 """The new pods of a canary at the size that its journal says, and a look at both sets while something else is waited for."""
 
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -18,6 +19,8 @@ from delegate.model.rollouts.shares import Share
 from delegate.model.rollouts.workloads import wanted_replicas
 
 TICK_SECONDS = 1.0
+_BLIND_SECONDS = 10.0
+"""So long may a router send load to a set of which no pod is ready: those requests fail."""
 
 
 class Minder:
@@ -34,7 +37,9 @@ class Minder:
         background: BackgroundChecks,
         context: AttemptContext,
         clock: Clock,
+        routed: bool,
     ) -> None:
+        self._routed = routed
         self._spec = plan.spec
         self.wait = Wait(plan.spec.progress_seconds, plan.fail_fast_after)
         self._keeper = keeper
@@ -45,6 +50,7 @@ class Minder:
         self._context = context
         self._clock = clock
         self._restarts: int | None = None
+        self._short_since: float | None = None
 
     async def size(self, share: Share) -> None:
         """Has as many new pods wanted as the share takes; the journal says so first."""
@@ -97,10 +103,13 @@ class Minder:
         """One look at both sets: the new one keeps its share of an old one whose size is somebody else's, and keeps running."""
         self._authority.check()
         self._background.check()
+        await self._keep_fails()
         journal, stable = self._keeper.journal, await self._sets.stable()
-        await self._pods.check(stable, journal)
+        serving = await self._pods.check(stable, journal)
         if not journal.count:
             return
+        if serving is not None:
+            self._refuse_short(serving, journal.count)
         share = self._pods.share_of(stable, journal, journal.weight)
         if journal.weight and (share.count, wanted_replicas(stable)) != (journal.count, journal.replicas):
             await self.size(share)
@@ -108,3 +117,22 @@ class Minder:
         if self._restarts is not None and restarts > self._restarts:
             raise CanaryFailedError(f"containers of the new version were restarted {restarts - self._restarts} times")
         self._restarts = restarts
+
+    def _refuse_short(self, serving: int, count: int) -> None:
+        """Pods that no longer serve have no share, and nothing is seen of them: a moment may pass, but not a step."""
+        if serving >= count:
+            self._short_since = None
+            return
+        now = self._clock.monotonic()
+        self._short_since = self._short_since or now
+        patience = self.wait.seconds if serving else min(self.wait.fail_fast_after, _BLIND_SECONDS if self._routed else math.inf)
+        if now - self._short_since >= patience:
+            raise CanaryFailedError(
+                f"{serving} of {count} new pods are ready, for {patience:g} s now", hint="look at the new version's pods and their events"
+            )
+
+    async def _keep_fails(self) -> None:
+        """What checks have seen against the new version counts for whoever goes on after us too."""
+        fails = self._background.fails
+        if fails != self._keeper.journal.fails:
+            await self._keeper.record(msgspec.structs.replace(self._keeper.journal, fails=dict(fails)))

@@ -70,19 +70,20 @@ class Partition:
         stable = await self._sets.stable()
         return restarts_of(new_pods(stable, await self._pods(stable)))
 
-    async def check(self, stable: JsonObject, journal: Journal) -> None:
+    async def check(self, stable: JsonObject, journal: Journal) -> int:
         spec = stable["spec"]
         wanted = self._plan.template if journal.count else journal.template
         if digest(spec["template"]) != digest(wanted):
             raise CanaryFailedError(f"the template of StatefulSet {self.name} was changed by somebody else meanwhile")
         if not journal.count:
-            return
+            return 0
         stands, ought = partition_of(spec.get("updateStrategy") or {}), partition_for(spec, journal.replicas, journal.count)
         if stands != ought:
             raise ForeignSetError(
                 f"somebody set the partition of StatefulSet {self.name} to {stands} where {ought} was wanted",
                 hint="set it back and resume the task, or cancel it",
             )
+        return sum(map(is_ready, new_pods(stable, await self._pods(stable))))
 
     def covering(self, stable: JsonObject) -> int:
         del stable

@@ -19,7 +19,7 @@ Promote = Callable[[], Awaitable[None]]
 class Evidence(msgspec.Struct, frozen=True):
     """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force.
 
-    They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants.
+    They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants. `step` is the one in work.
     """
 
     namespace: str
@@ -29,6 +29,7 @@ class Evidence(msgspec.Struct, frozen=True):
     share: float
     kind: str = "Deployment"
     count: int | None = None
+    step: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -34,8 +34,11 @@ class NewPods(Protocol):
     async def restarts(self) -> int:
         """How often containers of the new pods have been restarted."""
 
-    async def check(self, stable: JsonObject, journal: Journal) -> None:
-        """Raises CanaryFailedError, ForeignSetError where it isn't as the journal says: a hand of somebody else."""
+    async def check(self, stable: JsonObject, journal: Journal) -> int | None:
+        """How many new pods serve now; None where its own controller minds that.
+
+        Raises CanaryFailedError, ForeignSetError where it isn't as the journal says: a hand of somebody else.
+        """
 
     def covering(self, stable: JsonObject) -> int:
         """How many new pods have to stand while the stable set is rolled over; 0 where that is not theirs to do."""

@@ -39,6 +39,7 @@ class Steps:
         self._background = background
         self._context = context
         self._run_checks = run_checks
+        self._paused_since = ""
 
     async def do(self, step: Step) -> None:
         if step.set_weight is not None:
@@ -69,8 +70,12 @@ class Steps:
 
     async def _pause(self, seconds: float | None) -> None:
         keeper = self._keeper
+        unwatched = self._background.is_any and keeper.journal.since != self._paused_since
         if not keeper.journal.since:
             await keeper.pause(keeper.journal, "pauses until the task is resumed" if seconds is None else f"pauses for {seconds:g} s")
+        elif unwatched and seconds is not None:
+            await keeper.pause(keeper.journal, f"pauses for {seconds:g} s from now on: nobody watched for a part of it")
+        self._paused_since = keeper.journal.since
         async with self._context.parked():
             resumed = await self._minder.mind_until(lambda: seconds is not None and keeper.since() >= seconds, until_resumed=True)
         words = "resumed" if resumed else f"paused for {seconds or 0:g} s"
@@ -117,4 +122,5 @@ class Steps:
             share=journal.weight,
             kind=self._pods.kind,
             count=journal.count if self._pods.counts_pods else None,
+            step=journal.step,
         )

@@ -1,6 +1,7 @@
 """The verify steps of a canary: evidence of the new pods alone, from when their share was in force."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ _TO_CONCLUDE_SECONDS = 1.0
 
 
 class CanaryChecks:
-    """Runs named checks of one canary. `records`: what each step came to, in order."""
+    """Runs named checks of one canary. `records`: what each step came to, in order. `fails`: failed readings, by place and name."""
 
     def __init__(self, spec: CanarySpec, application: str, context: AttemptContext, providers: Providers, client: ApiClient) -> None:
         self._spec = spec
@@ -32,6 +33,11 @@ class CanaryChecks:
         self._providers = providers
         self._client = client
         self.records: list[VerificationRecord] = []
+        self.fails: dict[str, int] = {}
+
+    def carry(self, fails: Mapping[str, int]) -> None:
+        """Has what an attempt before has seen count."""
+        self.fails = dict(fails)
 
     async def run(self, names: tuple[str, ...], evidence: Evidence) -> str:
         """The verdict in words. Raises NotVerifiedError for every one but pass, DelegateError."""
@@ -54,14 +60,18 @@ class CanaryChecks:
             "REVISION": version.revision,
             "PODS": version.pods,
         }
+        place = "background" if until_stopped else f"step {evidence.step}"
         left = self._context.deadline - asyncio.get_running_loop().time() - _TO_CONCLUDE_SECONDS
         circumstances = Circumstances(
-            since=max(parse_time(evidence.since), version.ready_since), deadline=max(0.0, left), variables=variables
+            since=max(parse_time(evidence.since), version.ready_since),
+            deadline=max(0.0, left),
+            variables=variables,
+            carried={name: self.fails.get(f"{place}/{name}", 0) for name in names},
         )
         checks = [check for check in self._spec.verification if check.name in names]
         if until_stopped:
             checks = [msgspec.structs.replace(check, duration=UNTIL_STOPPED) for check in checks]
-        return Verification(checks, self._providers, circumstances, on_reading=self._tell)
+        return Verification(checks, self._providers, circumstances, on_reading=self._teller(place))
 
     async def carry_out(self, verification: Verification) -> str:
         """As `run`."""
@@ -71,6 +81,11 @@ class CanaryChecks:
             raise error_of(record)
         return record.reason
 
-    def _tell(self, check: Check, reading: Reading) -> None:
-        data: dict[str, Any] = {"check": check.name, "verdict": reading.verdict.value, "reason": reading.reason}
-        self._context.report("check.read", data)
+    def _teller(self, place: str) -> Callable[[Check, Reading], None]:
+        def tell(check: Check, reading: Reading) -> None:
+            if reading.verdict is Verdict.FAIL:
+                self.fails[f"{place}/{check.name}"] = self.fails.get(f"{place}/{check.name}", 0) + 1
+            data: dict[str, Any] = {"check": check.name, "verdict": reading.verdict.value, "reason": reading.reason}
+            self._context.report("check.read", data)
+
+        return tell

@@ -77,6 +77,7 @@ class CanaryWork:
             background=background,
             context=context,
             clock=client.clock,
+            routed=router.separates,
         )
         self._steps = Steps(
             keeper=self._keeper,
@@ -201,7 +202,9 @@ class CanaryWork:
                 await self._clock.sleep(TICK_SECONDS)
         if self.journal.count:
             await self._minder.size(Share(self.journal.weight, self.journal.weight, self.journal.count, 0))
-        await self._keeper.record(msgspec.structs.replace(self.journal.moved(Move.RESUME, self._keeper.now(), "resumed"), reason=""))
+        resumed = self.journal.moved(Move.RESUME, self._keeper.now(), "resumed")
+        await self._keeper.record(msgspec.structs.replace(resumed, reason="", fails={}))
+        self._background.carry({})
 
     async def _make_stable(self) -> None:
         """Promotion."""

@@ -42,7 +42,7 @@ def _replay_check(stored: CheckRecord, check: Check, record: VerificationRecord,
     same = [reading.verdict for reading in readings] == [reading.verdict for reading in stored.readings]
     if same and check == stored.check:
         return replaced
-    tally, ending = _fold(check, readings)
+    tally, ending = _fold(check, readings, stored.tally.carried)
     missing = stored.tally.total - len(stored.readings)
     if missing and not (ending is not None and ending.verdict is Verdict.FAIL):
         ending = Ending(Verdict.NO_DATA, f"{missing} of {stored.tally.total} readings were not kept, and without them it can't be said")
@@ -59,8 +59,8 @@ def _replay_check(stored: CheckRecord, check: Check, record: VerificationRecord,
     )
 
 
-def _fold(check: Check, readings: Sequence[Reading]) -> tuple[Tally, Ending | None]:
-    tally = Tally()
+def _fold(check: Check, readings: Sequence[Reading], carried: int) -> tuple[Tally, Ending | None]:
+    tally = Tally(carried=carried)
     for reading in readings:
         tally = tally.with_reading(reading)
         ending = ending_of(check, tally, reading)

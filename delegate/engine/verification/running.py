@@ -46,7 +46,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a verification runs under.
 
     `since`: when the new version was ready and its share in force, in seconds since 1970; None: nobody knows, so from the start on.
-    `deadline`: how many seconds the whole may take. `limits` measures calls where `clock` is not the machine's own.
+    `deadline`: how many seconds the whole may take. `limits` measures calls where `clock` is not the machine's own. `carried`: fails of
+    each check, by name, that were seen of the same release before.
     """
 
     since: float | None = None
@@ -55,6 +56,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     pass_score: float = 100.0
     clock: Clock = SYSTEM_CLOCK
     limits: Clock = SYSTEM_CLOCK
+    carried: Mapping[str, int] = {}
 
 
 class Verification:
@@ -180,7 +182,7 @@ class _CheckRun:
         self._frame = frame
         self._finishing = finishing
         self._on_reading = on_reading
-        self._tally = Tally()
+        self._tally = Tally(carried=frame.circumstances.carried.get(check.name, 0))
         self._journal = Journal(frame.readings)
         self._last: Reading | None = None
         self._errors_without_hint = 0

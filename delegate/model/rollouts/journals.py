@@ -35,8 +35,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had (and `strategy`
     the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
     were before the first weight. `copies` are config objects of the canary's own (kind, name), `kept` the copies of what the stable
-    version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `entries` say how it came
-    about, oldest first.
+    version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `fails`: how many readings
+    of its checks have failed, by place and check. `entries` say how it came about, oldest first.
     """
 
     application: str
@@ -63,6 +63,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     kept: tuple[tuple[str, str, str], ...] = ()
     drain_seconds: float = 30.0
     smoke_job: str = ""
+    fails: dict[str, int] = {}
     reason: str = ""
     entries: tuple[Entry, ...] = ()
     format: int = _FORMAT

@@ -17,13 +17,15 @@ _MOST_JITTER_SECONDS = 0.25
 
 
 class Tally(msgspec.Struct, frozen=True, rename="camel"):
-    """The readings of a check so far, counted. Times are seconds since 1970."""
+    """The readings of a check so far, counted. Times are seconds since 1970. `carried`: fails that an attempt before has seen of the same
+    release; they count against it, and as no evidence."""
 
     passes: int = 0
     fails: int = 0
     no_data: int = 0
     errors: int = 0
     errors_in_a_row: int = 0
+    carried: int = 0
     first_at: float | None = None
     last_at: float | None = None
     last: Verdict | None = None
@@ -79,8 +81,9 @@ def ending_of(check: Check, tally: Tally, reading: Reading) -> Ending | None:
     """What a check comes to with its latest reading, already in the tally; None: it goes on."""
     if reading.verdict is Verdict.ERROR and reading.final:
         return Ending(Verdict.ERROR, f"configuration: {reading.reason}", configuration=True)
-    if tally.fails > check.fails_allowed:
-        return Ending(Verdict.FAIL, f"{tally.fails} of at most {check.fails_allowed} fails: {reading.reason}")
+    if (fails := tally.fails + tally.carried) > check.fails_allowed:
+        before = f", {tally.carried} of them before" if tally.carried else ""
+        return Ending(Verdict.FAIL, f"{fails} of at most {check.fails_allowed} fails{before}: {reading.reason}")
     if tally.errors_in_a_row > check.consecutive_errors:
         return Ending(Verdict.ERROR, f"source unavailable: {tally.errors_in_a_row} errors in a row: {reading.reason}")
     if reading.verdict is Verdict.NO_DATA and check.no_data is NoDataPolicy.FAIL:
