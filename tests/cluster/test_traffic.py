@@ -24,6 +24,7 @@ from delegate.engine.traffic.writing import Writer, type_of
 from delegate.model.resource_types import INGRESSES, SERVICES
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
+from delegate.model.rollouts.loads import Load
 from tests.cluster.canaries import NEW, Canarist, image_of, stable_stands
 from tests.cluster.routes import HTTP_ROUTE, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
 
@@ -60,29 +61,29 @@ async def test_an_http_route_through_a_canary(ground: Ground, http_routes: Resou
     before = await ground.client.get(http_routes, ground.namespace, "web")
     router = gateway_router({**ROUTE, "headers": {"x-canary": "always"}}, ground.place())
     async with accepted(ground.client, http_routes, ground.namespace, "web"):
-        await router.check()
+        await router.check(())
         snapshot = await router.snapshot()
         await router.prepare(snapshot)
         await router.prepare(snapshot)
         await ground.pods_are_ready()
-        await router.set_weight(25, snapshot)
+        await router.set_load(Load(25), snapshot)
         live = await ground.client.get(http_routes, ground.namespace, "web")
         router = gateway_router({**ROUTE, "headers": {"x-canary": "always"}}, ground.place(fence=2))
-        await router.set_weight(25, snapshot)
+        await router.set_load(Load(25), snapshot)
         again = await ground.client.get(http_routes, ground.namespace, "web")
 
         weights = [[each["weight"] for each in rule["backendRefs"]] for rule in live["spec"]["rules"]]
         assert weights == [[1], [75, 25], [1], [675, 225, 100]]
         assert live["spec"]["rules"][1]["filters"] == [{"type": "X"}]
         assert again["metadata"]["generation"] == live["metadata"]["generation"]
-        assert await router.read_weight() == 25
+        assert await router.read_load(snapshot) == Load(25)
 
         await router.restore(snapshot)
         await router.restore(snapshot)
     after = await ground.client.get(http_routes, ground.namespace, "web")
     assert after["spec"] == before["spec"]
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
-    assert await router.read_weight() == 0
+    assert await router.read_load(snapshot) == Load(0)
     await ground.pods_are_gone()
     await router.clear()
     assert not await ground.exists(SERVICES, "web-canary")
@@ -96,7 +97,7 @@ async def test_a_weight_that_no_parent_takes_is_not_in_force(ground: Ground, htt
     await router.prepare(snapshot)
     await ground.pods_are_ready()
     with pytest.raises(RouteNotInForceError, match="has not seen its newest state"):
-        await router.set_weight(25, snapshot)
+        await router.set_load(Load(25), snapshot)
 
 
 async def test_no_weight_goes_to_a_service_without_ready_pods(ground: Ground, http_routes: ResourceType) -> None:
@@ -106,7 +107,7 @@ async def test_no_weight_goes_to_a_service_without_ready_pods(ground: Ground, ht
     snapshot = await router.snapshot()
     await router.prepare(snapshot)
     with pytest.raises(RouteNotInForceError, match="leads to no ready pod"):
-        await router.set_weight(25, snapshot)
+        await router.set_load(Load(25), snapshot)
     assert (await ground.client.get(http_routes, ground.namespace, "web"))["metadata"]["generation"] == before["metadata"]["generation"]
 
 
@@ -117,13 +118,13 @@ async def test_a_weight_that_somebody_else_wrote_stays(ground: Ground, http_rout
         snapshot = await router.snapshot()
         await router.prepare(snapshot)
         await ground.pods_are_ready()
-        await router.set_weight(25, snapshot)
+        await router.set_load(Load(25), snapshot)
         foreign = [{"op": "replace", "path": "/spec/rules/0/backendRefs/1/weight", "value": 60}]
         await ground.client.patch(http_routes, ground.namespace, "web", foreign, kind="json")
         with pytest.raises(ForeignRouteError, match="where 25% was written"):
-            await router.set_weight(50, snapshot)
+            await router.set_load(Load(50), snapshot)
         await router.restore(snapshot)
-    assert await router.read_weight() == 0
+    assert await router.read_load(snapshot) == Load(0)
 
 
 async def test_a_late_writer_is_refused(ground: Ground, http_routes: ResourceType) -> None:
@@ -132,12 +133,12 @@ async def test_a_late_writer_is_refused(ground: Ground, http_routes: ResourceTyp
     router = gateway_router(ROUTE, ground.place(fence=5))
     async with accepted(ground.client, http_routes, ground.namespace, "web"):
         snapshot = await router.snapshot()
-        await router.set_weight(0, snapshot)
+        await router.set_load(Load(0), snapshot)
     wanted = {**stale, "spec": {**stale["spec"], "rules": []}}
     with pytest.raises(StaleObjectError):
         await ground.client.patch(http_routes, ground.namespace, "web", guarded_patch(stale, wanted), kind="json")
     with pytest.raises(ForeignRouteError, match="under fence 5, this attempt has 4"):
-        await gateway_router(ROUTE, ground.place(fence=4)).set_weight(0, snapshot)
+        await gateway_router(ROUTE, ground.place(fence=4)).set_load(Load(0), snapshot)
     assert ground.verified
 
 
@@ -160,11 +161,11 @@ async def test_routes_that_can_not_be_meant(ground: Ground, http_routes: Resourc
     """No such route, none of the stable Services, several of them, a word that is not known, a kind that is not served."""
     assert http_routes.kind == "HTTPRoute"
     with pytest.raises(RouteNotFoundError, match="there is no"):
-        await gateway_router({"httpRoute": "nothing"}, ground.place()).check()
+        await gateway_router({"httpRoute": "nothing"}, ground.place()).check(())
     with pytest.raises(RouteNotFoundError, match="names no Service of the stable pods"):
-        await gateway_router(ROUTE, ground.place("api")).check()
+        await gateway_router(ROUTE, ground.place("api")).check(())
     with pytest.raises(RoutingSpecError, match="several Services of the stable pods: other, web"):
-        await gateway_router(ROUTE, ground.place("web", "other")).check()
+        await gateway_router(ROUTE, ground.place("web", "other")).check(())
     with pytest.raises(RoutingSpecError, match="wieght"):
         gateway_router({"httpRoute": "web", "wieght": 3}, ground.place())
     with pytest.raises(RoutingUnavailableError, match=r"serves no HTTPRoute of absent\.example"):
@@ -181,20 +182,20 @@ async def test_a_virtual_service_through_a_canary(ground: Ground) -> None:
     body = ground.body("VirtualService", type.api_version, "web", {"hosts": ["shop.example"], "http": http})
     before = await ground.client.create(type, body)
     with pytest.raises(RoutingSpecError, match="several http routes lead to the stable Service: metrics, main"):
-        await istio_router({"virtualService": "web"}, ground.place()).check()
+        await istio_router({"virtualService": "web"}, ground.place()).check(())
 
     router = istio_router({"virtualService": "web", "routes": ["main"], "headers": {"X-Canary": "always"}}, ground.place())
-    await router.check()
+    await router.check(())
     snapshot = await router.snapshot()
     await router.prepare(snapshot)
     await ground.pods_are_ready()
-    await router.set_weight(30, snapshot)
+    await router.set_load(Load(30), snapshot)
     metrics, header, main = (await ground.client.get(type, ground.namespace, "web"))["spec"]["http"]
     assert metrics == http[0]
     assert header["name"] == "web-canary-header"
     assert header["match"] == [{"headers": {"x-canary": {"exact": "always"}}}]
     assert [each["weight"] for each in main["route"]] == [70, 30]
-    assert await router.read_weight() == 30
+    assert await router.read_load(snapshot) == Load(30)
 
     await router.restore(snapshot)
     assert (await ground.client.get(type, ground.namespace, "web"))["spec"] == before["spec"]
@@ -204,21 +205,21 @@ async def test_a_canary_ingress_through_a_canary(ground: Ground) -> None:
     """The main one is never written; weight 0 first, then the Ingress goes, then the Service, once it leads nowhere."""
     before = await ground.client.create(INGRESSES, main_ingress(ground))
     router = nginx_router({"ingress": "web", "headers": {"x-canary": "always"}, "timeout": "200ms"}, ground.place())
-    await router.check()
+    await router.check(())
     snapshot = await router.snapshot()
     await router.prepare(snapshot)
     await ground.pods_are_ready()
-    await router.set_weight(12.5, snapshot)
+    await router.set_load(Load(12.5), snapshot)
     made = await ground.client.get(INGRESSES, ground.namespace, "web-canary")
     prefix = "nginx.ingress.kubernetes.io/canary"
     own = {key.removeprefix(prefix): value for key, value in made["metadata"]["annotations"].items() if key.startswith(prefix)}
     assert own == {"": "true", "-weight": "125", "-weight-total": "1000", "-by-header": "x-canary", "-by-header-value": "always"}
     (rule,) = made["spec"]["rules"]
     assert [(path["path"], path["backend"]["service"]["name"]) for path in rule["http"]["paths"]] == [("/", "web-canary")]
-    assert await router.read_weight() == 12.5
+    assert await router.read_load(snapshot) == Load(12.5)
 
     await router.restore(snapshot)
-    assert await router.read_weight() == 0
+    assert await router.read_load(snapshot) == Load(0)
     with pytest.raises(RouteNotInForceError, match="still lists 1 pods"):
         await router.clear()
     assert not await ground.exists(INGRESSES, "web-canary")
@@ -237,12 +238,12 @@ async def test_a_second_canary_ingress_is_refused(ground: Ground) -> None:
     await ground.client.create(INGRESSES, main_ingress(ground, "theirs", annotations=annotations))
     router = nginx_router({"ingress": "web"}, ground.place())
     with pytest.raises(ForeignRouteError, match="already: theirs"):
-        await router.check()
+        await router.check(())
     theirs = await ground.client.get(INGRESSES, ground.namespace, "theirs")
     await ground.client.delete(INGRESSES, ground.namespace, "theirs", uid=theirs["metadata"]["uid"])
     await ground.client.create(INGRESSES, main_ingress(ground, "web-canary"))
     with pytest.raises(ForeignRouteError, match="not of this canary's making"):
-        await router.check()
+        await router.check(())
 
 
 async def test_a_whole_canary_by_ingress(canarist: Canarist, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from delegate.engine.traffic.ingresses import CanaryIngress, canary_rules, servi
 from delegate.engine.traffic.marks import Mark
 from delegate.engine.traffic.services import chosen_service
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import HeaderMatch, HeaderRoute, HeaderValue, Load
 
 INGRESS = CanaryIngress("web-canary", "shop", "web", "web", "web-canary", headers={"x-canary": "always"})
 
@@ -35,10 +36,34 @@ def test_weights_are_read_as_they_were_written(weights: list[float]) -> None:
     for weight in weights:
         live = INGRESS.changed(live, main(), Mark(1, weight))
         assert INGRESS.weight_of(live) == pytest.approx(weight)
-        assert INGRESS.is_weighted(live, weight)
+        assert INGRESS.is_loaded(live, Load(weight))
         assert ("nginx.ingress.kubernetes.io/canary-by-header" in live["metadata"]["annotations"]) == (weight > 0)
         assert live["metadata"]["annotations"]["theirs"] == "kept"
-    assert INGRESS.weighted(live, Mark(1, 0.0)) == INGRESS.changed(live, main(), Mark(1, 0.0))
+    assert INGRESS.loaded(live, Mark(1, 0.0)) == INGRESS.changed(live, main(), Mark(1, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation"),
+    [
+        (HeaderValue(exact="beta"), {"canary-by-header-value": "beta"}),
+        (HeaderValue(prefix="beta-"), {"canary-by-header-pattern": r"^beta\-.*"}),
+        (HeaderValue(regex="a|b"), {"canary-by-header-pattern": "^(?:a|b)$"}),
+    ],
+)
+def test_a_header_route_stands_at_any_weight(value: HeaderValue, annotation: dict[str, str]) -> None:
+    """In the place of no other header, read back as long as it is whole, and gone without a trace."""
+    ingress = CanaryIngress("web-canary", "shop", "web", "web", "web-canary")
+    route = HeaderRoute("testers", (HeaderMatch("x-group", value),))
+    bare, mark = ingress.made(main(), Mark(1, 0.0)), Mark(1, 0.0, (route,))
+    live = ingress.changed(bare, main(), mark)
+    prefix = "nginx.ingress.kubernetes.io/"
+    said = {key.removeprefix(prefix): text for key, text in live["metadata"]["annotations"].items() if "canary-by" in key}
+    assert said == {"canary-by-header": "x-group", **annotation}
+    assert ingress.load_of(live, mark) == Load(0.0, (route,))
+    assert ingress.loaded(live, Mark(1, 0.0)) == bare
+    del live["metadata"]["annotations"][f"{prefix}canary-by-header"]
+    assert ingress.load_of(live, mark) == Load()
+    assert not ingress.is_loaded(live, mark.load)
 
 
 def test_only_paths_of_the_stable_service_are_taken() -> None:

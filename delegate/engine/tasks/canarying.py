@@ -39,6 +39,7 @@ from delegate.model.results import Outcome, TaskResult, describe_error
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
+from delegate.model.rollouts.steps import loads_of
 from delegate.model.rollouts.versions import digest, images_of, with_images
 from delegate.model.rollouts.workloads import OWN_TRACKS, check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
@@ -283,7 +284,7 @@ class CanaryRun:
         stable = await find_stable(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
         check_update_rule(stable, self._spec)
         router = router_at(ground, Authority(lease), self._spec.routing)
-        await router.check()
+        await router.check(tuple(dict.fromkeys(loads_of(self._spec.steps))))
         journal = Journal(
             application=self._task.application,
             task=self._context.task_id,

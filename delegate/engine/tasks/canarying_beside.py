@@ -6,7 +6,8 @@ from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.shares import Share, covering_count, reached_share
+from delegate.model.rollouts.loads import Load
+from delegate.model.rollouts.shares import Share, covering_count, reached_share, scaled_share
 from delegate.model.rollouts.versions import digest
 from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
 
@@ -25,8 +26,9 @@ class SecondDeployment:
         self.name = sets.canary_name
 
     def share_of(self, stable: JsonObject, journal: Journal, weight: float) -> Share:
-        del journal
-        return reached_share(self.kind, wanted_replicas(stable), weight, self._plan.spec.max_effective_share, routed=self._routed)
+        replicas = wanted_replicas(stable)
+        share = reached_share(self.kind, replicas, weight, self._plan.spec.max_effective_share, routed=self._routed)
+        return scaled_share(share, replicas, Load(weight, journal.header_routes), journal.scale)
 
     async def size(self, stable: JsonObject, count: int) -> None:
         await self._sets.ensure(lambda: self._body(stable, count))

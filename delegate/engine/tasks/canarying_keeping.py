@@ -10,7 +10,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.foundation.clocks import Clock
 from delegate.model.rollouts.journals import Journal, resume_mark
 from delegate.model.rollouts.pauses import pause_of
-from delegate.model.rollouts.specs import Step
+from delegate.model.rollouts.steps import Step
 
 
 class JournalKeeper:

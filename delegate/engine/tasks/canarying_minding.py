@@ -111,7 +111,7 @@ class Minder:
         if serving is not None:
             self._refuse_short(serving, journal.count)
         share = self._pods.share_of(stable, journal, journal.weight)
-        if journal.weight and (share.count, wanted_replicas(stable)) != (journal.count, journal.replicas):
+        if (journal.weight or journal.scale) and (share.count, wanted_replicas(stable)) != (journal.count, journal.replicas):
             await self.size(share)
         restarts = await self._pods.restarts()
         if self._restarts is not None and restarts > self._restarts:

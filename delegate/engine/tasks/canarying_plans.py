@@ -7,6 +7,7 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import Load
 from delegate.model.rollouts.specs import CanarySpec
 from delegate.model.rollouts.workloads import Tracks
 
@@ -17,7 +18,7 @@ Promote = Callable[[], Awaitable[None]]
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their share in force.
+    """Of what, and since when (RFC 3339), evidence counts: the new pods, with their `load` in force.
 
     They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants. `step` is the one in work.
     """
@@ -26,7 +27,7 @@ class Evidence(msgspec.Struct, frozen=True):
     workload: str
     canary: str
     since: str
-    share: float
+    load: Load
     kind: str = "Deployment"
     count: int | None = None
     step: int = 0

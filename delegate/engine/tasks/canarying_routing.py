@@ -4,6 +4,7 @@ from delegate.engine.tasks.canarying_sets import Authority
 from delegate.engine.traffic.errors import RouteNotInForceError
 from delegate.engine.traffic.routers import Router
 from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.loads import Load
 
 _CLOSE_ENOUGH = 0.5
 
@@ -19,23 +20,33 @@ class Traffic:
     async def prepare(self, journal: Journal) -> None:
         await self._router.prepare(journal.routes)
 
-    async def shift(self, weight: float, journal: Journal) -> None:
-        """A weight, only to a set that bears it. Without a router the pods have shifted it already."""
+    async def shift(self, load: Load, journal: Journal) -> None:
+        """Only to a set that bears it. Without a router the pods have shifted it already."""
         if self.separates:
             self._authority.check()
-            await self._router.set_weight(weight, journal.routes)
-            await self._read_back(weight)
+            await self._router.set_load(load, journal.routes)
+            await self._read_back(load, journal)
 
     async def take_back(self, journal: Journal) -> None:
         """After this no load goes to the new version."""
         await self._router.restore(journal.routes)
-        await self._read_back(0.0)
+        await self._read_back(Load(), journal)
 
     async def clear(self) -> None:
         """After the drain."""
         await self._router.clear()
 
-    async def _read_back(self, weight: float) -> None:
-        stands = await self._router.read_weight()
-        if stands is not None and abs(stands - weight) > _CLOSE_ENOUGH:
-            raise RouteNotInForceError(f"the weight reads {stands:g}% after {weight:g}% was written", hint="see who else writes the route")
+    async def _read_back(self, load: Load, journal: Journal) -> None:
+        stands = await self._router.read_load(journal.routes)
+        if stands is None:
+            return
+        if abs(stands.weight - load.weight) > _CLOSE_ENOUGH:
+            words = f"the weight reads {stands.weight:g}% after {load.weight:g}% was written"
+            raise RouteNotInForceError(words, hint="see who else writes the route")
+        if stands.header_routes != load.header_routes:
+            words = f"the header routes read {_listed(stands)} after {_listed(load)} were written"
+            raise RouteNotInForceError(words, hint="see who else writes the route")
+
+
+def _listed(load: Load) -> str:
+    return ", ".join(load.names) or "none"

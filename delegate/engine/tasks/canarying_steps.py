@@ -13,7 +13,9 @@ from delegate.engine.tasks.canarying_routing import Traffic
 from delegate.engine.tasks.canarying_sets import Sets
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryFailedError
-from delegate.model.rollouts.specs import Step
+from delegate.model.rollouts.journals import Journal
+from delegate.model.rollouts.loads import HeaderRoute, Load
+from delegate.model.rollouts.steps import CanaryScale, Step
 
 
 class Steps:
@@ -44,29 +46,58 @@ class Steps:
     async def do(self, step: Step) -> None:
         if step.set_weight is not None:
             await self._set_weight(step.set_weight)
+        elif step.set_header_route is not None:
+            await self._set_header_route(step.set_header_route)
+        elif step.set_canary_scale is not None:
+            await self._set_scale(step.set_canary_scale)
         elif step.pause is not None:
             await self._pause(step.pause.seconds)
         else:
-            names = step.verify or ()
-            words = await self.check(names)
-            await self._keeper.record(self._keeper.journal.stepped(self._keeper.now(), f"verified {', '.join(names)}: {words}"))
+            names, load = step.verify or (), self._keeper.journal.load
+            words = f"verified {', '.join(names)} with {load}: {await self.check(names)}"
+            await self._keeper.record(self._keeper.journal.stepped(self._keeper.now(), words))
 
     async def _set_weight(self, weight: float) -> None:
+        load = Load(weight, self._keeper.journal.header_routes)
         share = self._pods.share_of(await self._sets.stable(), self._keeper.journal, weight)
         if weight < self._keeper.journal.weight:
-            await self._shift(weight)
+            await self._shift(load)
         await self._minder.size(share)
         await self._minder.await_ready(share.count)
-        await self._shift(weight)
+        await self._shift(load)
+        await self._has_changed(msgspec.structs.replace(self._keeper.journal, weight=weight), f"setWeight {weight:g}: {share}")
+
+    async def _set_header_route(self, route: HeaderRoute) -> None:
+        """Whoever comes by it finds a ready pod. Where one is taken away, the pods stay: requests may still be on their way."""
+        journal = self._keeper.journal
+        load = journal.load.with_route(route)
+        changed = msgspec.structs.replace(journal, header_routes=load.header_routes)
+        share = self._pods.share_of(await self._sets.stable(), changed, journal.weight)
+        if route.match:
+            await self._minder.size(msgspec.structs.replace(share, count=max(share.count, journal.count)))
+            await self._minder.await_ready(self._keeper.journal.count)
+        await self._shift(load)
+        words = f"setHeaderRoute {route.name}: {'set' if route.match else 'taken away'}, {load} in force"
+        await self._has_changed(msgspec.structs.replace(self._keeper.journal, header_routes=load.header_routes), words)
+
+    async def _set_scale(self, scale: CanaryScale) -> None:
+        scaled = msgspec.structs.replace(self._keeper.journal, scale=None if scale.match_traffic_weight else scale)
+        share = self._pods.share_of(await self._sets.stable(), scaled, scaled.weight)
+        await self._minder.size(share)
+        await self._minder.await_ready(share.count)
+        words = f"setCanaryScale {scale}: {share.count} new beside {share.stable} old pods"
+        await self._has_changed(msgspec.structs.replace(self._keeper.journal, scale=scaled.scale), words)
+
+    async def _has_changed(self, journal: Journal, words: str) -> None:
+        """The step is done. Checks beside the steps begin anew: of all the pods, with the load that they have now."""
         await self._minder.count_restarts()
         self._background.check()
-        await self._background.stop()  # begun anew: of all the pods, with the share that they have now
-        changed = msgspec.structs.replace(self._keeper.journal, weight=weight, count=share.count)
-        await self._keeper.record(changed.stepped(self._keeper.now(), f"setWeight {weight:g}: {share}"))
+        await self._background.stop()
+        await self._keeper.record(journal.stepped(self._keeper.now(), words))
 
-    async def _shift(self, weight: float) -> None:
+    async def _shift(self, load: Load) -> None:
         self._background.check()
-        await self._traffic.shift(weight, self._keeper.journal)
+        await self._traffic.shift(load, self._keeper.journal)
 
     async def _pause(self, seconds: float | None) -> None:
         keeper = self._keeper
@@ -101,7 +132,7 @@ class Steps:
 
     def watch(self) -> None:
         """Has the checks beside the steps run from now on, as soon as there is any load."""
-        if self._keeper.journal.weight:
+        if self._keeper.journal.load.is_any:
             self._background.begin(self.evidence())
 
     async def conclude_watching(self) -> str:
@@ -119,7 +150,7 @@ class Steps:
             workload=self._sets.workload,
             canary=self._pods.name,
             since=self._keeper.now(),
-            share=journal.weight,
+            load=journal.load,
             kind=self._pods.kind,
             count=journal.count if self._pods.counts_pods else None,
             step=journal.step,

@@ -236,11 +236,11 @@ class CanaryWork:
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
             await self._sets.delete_copy(kind, name)
         ended = self.journal.moved(Move.CLEARED, self._keeper.now(), "nothing of the canary is left beside the stable version")
-        await self._keeper.record(msgspec.structs.replace(ended, count=0, weight=0.0))
+        await self._keeper.record(msgspec.structs.replace(ended, count=0, weight=0.0, header_routes=()))
 
     async def _drain(self) -> None:
         if not self.journal.since:
-            await self._keeper.record(msgspec.structs.replace(self.journal, since=self._keeper.now(), weight=0.0))
+            await self._keeper.record(msgspec.structs.replace(self.journal, since=self._keeper.now(), weight=0.0, header_routes=()))
         async with self._context.parked():
             while (left := self.journal.drain_seconds - self._keeper.since()) > 0:
                 self._authority.check()

@@ -1,10 +1,10 @@
 """HTTPRoutes of the Gateway API, and whether what they say is in force (GEP-1364: conditions of each parent, with their generation)."""
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import HeaderMatch, HeaderRoute
 
 _ANY_PATH = {"path": {"type": "PathPrefix", "value": "/"}}  # what a server fills in where a rule names no requests
 _FAULTS = {"ResolvedRefs": "does not resolve its backends"}
@@ -32,11 +32,19 @@ class HttpRouteShape:
     def canary_target(self, target: JsonObject) -> JsonObject:
         return {**copy.deepcopy(target), "name": self.canary}
 
-    def header_rule(self, rule: JsonObject, headers: Mapping[str, str]) -> JsonObject:
-        wanted = [{"type": "Exact", "name": name, "value": value} for name, value in sorted(headers.items())]
+    def header_rule(self, rule: JsonObject, route: HeaderRoute) -> JsonObject:
+        wanted = [_header_match(each) for each in route.match]
         matches = [{**match, "headers": [*(match.get("headers") or ()), *wanted]} for match in rule.get("matches") or [_ANY_PATH]]
         # A rule's name is its own (and unique); retries and time-outs hold for both.
         return {**{field: value for field, value in rule.items() if field != "name"}, "matches": matches}
+
+
+def _header_match(match: HeaderMatch) -> JsonObject:
+    """A prefix is none of its types; whether a regular expression has to match the whole value is the implementation's to say."""
+    value = match.header_value
+    if value.exact:
+        return {"type": "Exact", "name": match.header_name, "value": value.exact}
+    return {"type": "RegularExpression", "name": match.header_name, "value": value.pattern}
 
 
 def service_of(target: JsonObject, namespace: str) -> str:

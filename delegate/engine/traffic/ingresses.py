@@ -11,10 +11,11 @@ from delegate.engine.traffic.marks import Mark, marked
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.loads import Load, by_headers
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
-_OWN = ("canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value")
+_OWN = ("canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern")
 _MOST_DECIMALS = 4
 
 
@@ -39,25 +40,25 @@ class CanaryIngress(msgspec.Struct, frozen=True):
         return self.changed({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": {}}, main, mark)
 
     def changed(self, live: JsonObject, main: JsonObject, mark: Mark) -> JsonObject:
-        """The live one with this weight and the main Ingress's present rules; annotations of others stay."""
+        """The live one with this load and the main Ingress's present rules; annotations of others stay."""
         spec = {field: value for field, value in live["spec"].items() if field != "ingressClassName"}
         if "ingressClassName" in main["spec"]:
             spec["ingressClassName"] = main["spec"]["ingressClassName"]
-        changed = self.weighted({**live, "spec": {**spec, "rules": canary_rules(main, self.stable, self.canary)}}, mark)
+        changed = self.loaded({**live, "spec": {**spec, "rules": canary_rules(main, self.stable, self.canary)}}, mark)
         class_name = _annotations(main).get(CLASS_ANNOTATION)
         if class_name is not None:
             changed["metadata"]["annotations"][CLASS_ANNOTATION] = class_name
         return changed
 
-    def weighted(self, live: JsonObject, mark: Mark) -> JsonObject:
-        """The live one with this weight and nothing else changed."""
+    def loaded(self, live: JsonObject, mark: Mark) -> JsonObject:
+        """The live one with this load and nothing else changed."""
         others = {key: value for key, value in _annotations(live).items() if key not in self._own}
-        metadata = {**live["metadata"], "annotations": {**others, **self.annotations(mark.weight)}}
+        metadata = {**live["metadata"], "annotations": {**others, **self.annotations(mark.load)}}
         return marked({**live, "metadata": metadata}, self.workload, mark)
 
-    def annotations(self, weight: float) -> dict[str, str]:
-        """A header takes precedence over the weight, so there is one only as long as there is any weight."""
-        total = 100
+    def annotations(self, load: Load) -> dict[str, str]:
+        """A header takes precedence over the weight. The task's own is there as long as there is any weight; a header route at any."""
+        weight, total = load.weight, 100
         for _ in range(_MOST_DECIMALS):
             if abs(weight * total / 100 - round(weight * total / 100)) < 1e-9:
                 break
@@ -65,13 +66,24 @@ class CanaryIngress(msgspec.Struct, frozen=True):
         said = {"canary": "true", "canary-weight": str(round(weight * total / 100))}
         if total != 100:
             said["canary-weight-total"] = str(total)
-        for name, value in self.headers.items() if weight > 0 else ():
-            said |= {"canary-by-header": name, "canary-by-header-value": value}
+        always = (by_headers("header", self.headers),) if self.headers and weight > 0 else ()
+        for match in [match for route in (*always, *load.header_routes)[:1] for match in route.match]:
+            value = match.header_value
+            told = {"canary-by-header-value": value.exact} if value.exact else {"canary-by-header-pattern": value.pattern}
+            said |= {"canary-by-header": match.header_name, **told}
         return {f"{self.prefix}/{key}": value for key, value in said.items()}
 
-    def is_weighted(self, live: JsonObject, weight: float) -> bool:
-        """Whether its own annotations are just those of a weight."""
-        return {key: value for key, value in _annotations(live).items() if key in self._own} == self.annotations(weight)
+    def is_loaded(self, live: JsonObject, load: Load) -> bool:
+        """Whether its own annotations are just those of a load."""
+        return self._said_by(live) == self.annotations(load)
+
+    def load_of(self, live: JsonObject, mark: Mark | None) -> Load:
+        """As it stands: of the header routes that were written those that are still there."""
+        weight = self.weight_of(live)
+        routes = mark.header_routes if mark is not None else ()
+        wanted = self.annotations(Load(weight, routes))
+        stands = all(self._said_by(live).get(key) == value for key, value in wanted.items() if "/canary-by-header" in key)
+        return Load(weight, routes if stands else ())
 
     def weight_of(self, live: JsonObject) -> float:
         """In percent, as ingress-nginx reads it; what it can't read is no weight."""
@@ -93,6 +105,9 @@ class CanaryIngress(msgspec.Struct, frozen=True):
 
     def is_canary(self, ingress: JsonObject) -> bool:
         return _annotations(ingress).get(f"{self.prefix}/canary") == "true"
+
+    def _said_by(self, live: JsonObject) -> dict[str, str]:
+        return {key: value for key, value in _annotations(live).items() if key in self._own}
 
     @property
     def _own(self) -> frozenset[str]:

@@ -1,10 +1,12 @@
 """VirtualServices of Istio: destinations of http routes, whose weights sum up to 100."""
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import HeaderRoute
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class VirtualServiceShape:
         destination.pop("subset", None)
         return copied
 
-    def header_rule(self, rule: JsonObject, headers: Mapping[str, str]) -> JsonObject:
-        wanted = {name.lower(): {"exact": value} for name, value in sorted(headers.items())}
+    def header_rule(self, rule: JsonObject, route: HeaderRoute) -> JsonObject:
+        wanted = {each.header_name.lower(): msgspec.to_builtins(each.header_value) for each in route.match}
         matches = [{**match, "headers": {**(match.get("headers") or {}), **wanted}} for match in rule.get("match") or [{}]]
-        return {**rule, "name": f"{self.canary}-header", "match": matches}
+        return {**rule, "name": f"{self.canary}-{route.name}", "match": matches}
 
 
 def service_of(target: JsonObject, namespace: str) -> str:

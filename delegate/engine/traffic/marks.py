@@ -1,20 +1,31 @@
-"""What a route says of the canaries that go through it, in one annotation: by workload, the last weight and the fence it was written under.
+"""What a route says of the canaries that go through it, in one annotation: by workload, the last load and the fence it was written under.
 
-Whoever finds weights that the mark does not explain knows that somebody else wrote them, and a mark of a higher fence tells a late writer.
+Whoever finds weights or header rules that the mark does not explain knows that somebody else wrote them, and a mark of a higher fence
+tells a late writer.
 """
 
 import msgspec
 
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import HeaderRoute, Load
 
 MARK_ANNOTATION = "delegate.gitops/canaries"
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """`weight` in percent of the new version."""
 
     fence: int
     weight: float
+    header_routes: tuple[HeaderRoute, ...] = ()
+
+    @property
+    def load(self) -> Load:
+        return Load(self.weight, self.header_routes)
+
+
+def mark_for(fence: int, load: Load) -> Mark:
+    return Mark(fence, load.weight, load.header_routes)
 
 
 def mark_of(body: JsonObject, workload: str) -> Mark | None:

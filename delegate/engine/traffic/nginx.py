@@ -4,16 +4,19 @@ No status says when the proxies have reloaded: a weight counts as in force once 
 Ingress keeps standing, with weight 0, while the new pods drain; it goes before its Service does.
 """
 
+from collections.abc import Sequence
+
 from delegate.engine.traffic.endpoints import await_ready
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotFoundError, RoutingSpecError
 from delegate.engine.traffic.ingresses import DEFAULT_PREFIX, CanaryIngress, services_named
-from delegate.engine.traffic.marks import Mark, mark_of
+from delegate.engine.traffic.marks import Mark, mark_for, mark_of
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.services import CanaryService, chosen_service
 from delegate.engine.traffic.specs import RouteSpec, read_spec
 from delegate.engine.traffic.writing import Writer
 from delegate.model.resource_types import INGRESSES
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import Load
 from delegate.model.rollouts.workloads import canary_name
 
 
@@ -36,7 +39,8 @@ class NginxRouter:
         self._name = canary_name(spec.ingress)
         self._main_place = self._writer.named(spec.ingress)
 
-    async def check(self) -> None:
+    async def check(self, loads: Sequence[Load]) -> None:
+        del loads  # what the annotations can't say is refused when the steps are read
         main = await self._main()
         stable = self._stable(main)
         ingress = self._ingress(stable)
@@ -54,24 +58,26 @@ class NginxRouter:
     async def prepare(self, snapshot: JsonObject) -> None:
         stable = str(snapshot["service"])
         await CanaryService(self._place, stable).prepare()
-        await self._write(stable, 0.0)
+        await self._write(stable, Load())
 
-    async def set_weight(self, weight: float, snapshot: JsonObject) -> None:
+    async def set_load(self, load: Load, snapshot: JsonObject) -> None:
         stable = str(snapshot["service"])
-        if weight > 0:
+        if load.is_any:
             await await_ready(self._place, canary_name(stable), self._spec.seconds)
-        await self._write(stable, weight)
+        await self._write(stable, load)
 
-    async def read_weight(self) -> float | None:
+    async def read_load(self, snapshot: JsonObject) -> Load | None:
         found = await self._writer.find(self._name)
-        return self._ingress("").weight_of(found) if found is not None else 0.0
+        if found is None:
+            return Load()
+        return self._ingress(str(snapshot["service"])).load_of(found, mark_of(found, self._place.workload))
 
     async def restore(self, snapshot: JsonObject) -> None:
         ingress = self._ingress(str(snapshot["service"]))
         found = await self._writer.find(self._name)
         if found is not None:
             self._writer.check_ours(found, self._name)
-            await self._writer.change(self._name, lambda live: ingress.weighted(live, self._mark(0.0)))
+            await self._writer.change(self._name, lambda live: ingress.loaded(live, self._mark(Load())))
 
     async def clear(self) -> None:
         await self._writer.delete(self._name)
@@ -80,20 +86,20 @@ class NginxRouter:
         for stable in [self._spec.service] if self._spec.service else named or self._place.services:
             await CanaryService(self._place, stable).clear(self._spec.seconds)
 
-    async def _write(self, stable: str, weight: float) -> None:
+    async def _write(self, stable: str, load: Load) -> None:
         main = await self._main()
         ingress = self._ingress(stable)
         await self._refuse_rivals(main, ingress)
 
         def update(live: JsonObject) -> JsonObject:
             self._refuse_foreign(live, ingress)
-            return ingress.changed(live, main, self._mark(weight))
+            return ingress.changed(live, main, self._mark(load))
 
-        await self._writer.ensure(self._name, lambda: ingress.made(main, self._mark(weight)), update)
+        await self._writer.ensure(self._name, lambda: ingress.made(main, self._mark(load)), update)
 
     def _refuse_foreign(self, live: JsonObject, ingress: CanaryIngress) -> None:
         mark = mark_of(live, self._place.workload)
-        if ingress.is_weighted(live, mark.weight if mark is not None else 0.0):
+        if ingress.is_loaded(live, mark.load if mark is not None else Load()):
             return
         place = self._writer.named(self._name)
         raise ForeignRouteError(
@@ -131,8 +137,8 @@ class NginxRouter:
             prefix=self._spec.annotation_prefix,
         )
 
-    def _mark(self, weight: float) -> Mark:
-        return Mark(self._place.fence, weight)
+    def _mark(self, load: Load) -> Mark:
+        return mark_for(self._place.fence, load)
 
 
 def nginx_router(said: JsonObject, place: RoutePlace) -> NginxRouter:

@@ -1,6 +1,6 @@
 """What a canary asks of whatever shifts its load.
 
-    check -> snapshot -> prepare -> set_weight, read_weight, ... -> restore, read_weight -> (drain) -> clear
+    check -> snapshot -> prepare -> set_load, read_load, ... -> restore, read_load -> (drain) -> clear
 
 Every method may be called again after a crash, with the same arguments, and then finds its work done. Each write is preceded by
 `place.guard()`, which raises once the attempt's authority is gone, and carries the resourceVersion that was read: a 409 is answered by
@@ -8,7 +8,7 @@ Every method may be called again after a crash, with the same arguments, and the
 ForeignRouteError, and it is not written over.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.traffic.errors import UnknownRoutingError
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import Load
 
 
 class RoutePlace(msgspec.Struct, frozen=True):
@@ -38,13 +39,14 @@ class RoutePlace(msgspec.Struct, frozen=True):
 
 
 class Router(Protocol):
-    """Shifts load between the stable pods and the new ones. Weights are percent of the new version."""
+    """Shifts load between the stable pods and the new ones."""
 
     separates: bool
     """Whether each version has a Service of its own; otherwise both stand behind the same one."""
 
-    async def check(self) -> None:
-        """Raises before the first write what could not be routed: no such route, none that names the Service, a foreign weight."""
+    async def check(self, loads: Sequence[Load]) -> None:
+        """Raises before the first write what could not be routed: no such route, none that names the Service, a foreign weight, one of
+        `loads` that the route can't take."""
 
     async def snapshot(self) -> JsonObject:
         """All that will be changed, as it stands before the first weight: for `restore`, in JSON. Objects to be made are no part of it."""
@@ -52,11 +54,12 @@ class Router(Protocol):
     async def prepare(self, snapshot: JsonObject) -> None:
         """Makes the objects that the new version needs of its own, with no load yet."""
 
-    async def set_weight(self, weight: float, snapshot: JsonObject) -> None:
-        """Writes a weight and returns once it is in force, as far as whoever routes tells."""
+    async def set_load(self, load: Load, snapshot: JsonObject) -> None:
+        """Writes it and returns once it is in force, as far as whoever routes tells."""
 
-    async def read_weight(self) -> float | None:
-        """The weight as it stands in the cluster; None where that is nobody's to say."""
+    async def read_load(self, snapshot: JsonObject) -> Load | None:
+        """As it stands in the cluster: the weight, and those header routes that were written and still stand whole. None where that is
+        nobody's to say."""
 
     async def restore(self, snapshot: JsonObject) -> None:
         """Returns every field that was changed, and reads it back: after this no load goes to the new version."""
@@ -70,8 +73,8 @@ class ReplicaShare:
 
     separates = False
 
-    async def check(self) -> None:
-        return
+    async def check(self, loads: Sequence[Load]) -> None:
+        del loads
 
     async def snapshot(self) -> JsonObject:
         return {}
@@ -79,10 +82,11 @@ class ReplicaShare:
     async def prepare(self, snapshot: JsonObject) -> None:
         del snapshot
 
-    async def set_weight(self, weight: float, snapshot: JsonObject) -> None:
-        del weight, snapshot
+    async def set_load(self, load: Load, snapshot: JsonObject) -> None:
+        del load, snapshot
 
-    async def read_weight(self) -> float | None:
+    async def read_load(self, snapshot: JsonObject) -> Load | None:
+        del snapshot
         return None
 
     async def restore(self, snapshot: JsonObject) -> None:

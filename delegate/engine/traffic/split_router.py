@@ -1,26 +1,31 @@
 """The router over routes that are lists of weighted targets: reads, decides by `splitting`, writes, waits until it is in force."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from delegate.engine.traffic.endpoints import await_ready
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotFoundError, RouteNotInForceError
-from delegate.engine.traffic.marks import Mark, mark_of, marked
+from delegate.engine.traffic.marks import mark_for, mark_of, marked
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.services import CanaryService, chosen_service
 from delegate.engine.traffic.splitting import (
     FirstRule,
     Shape,
     first_rules,
+    header_matches,
     names_canary,
+    standing_routes,
     weight_of,
     weights_in,
-    with_weight,
+    with_load,
     without_canary,
 )
 from delegate.engine.traffic.writing import Pauses, Writer, type_of
 from delegate.model.resources import GroupKind, JsonObject
+from delegate.model.rollouts.loads import Load, by_headers
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
@@ -44,10 +49,9 @@ class SplitRouter(ABC):
         self._place = place
         self._name = name
         self._wanted = service
-        self._headers = headers
+        self._always = (by_headers("header", headers),) if headers else ()
         self._seconds = seconds
         self._known: Writer | None = None
-        self._shape_in_use: Shape | None = None
 
     @abstractmethod
     def shape(self, stable: str, canary: str) -> Shape: ...
@@ -63,7 +67,7 @@ class SplitRouter(ABC):
         """The rules that are to be weighted. Raises TrafficError where the task leaves open which."""
         return first_rules(body, shape)
 
-    async def check(self) -> None:
+    async def check(self, loads: Sequence[Load]) -> None:
         body = await self._read()
         stable = self._stable(body)
         service = CanaryService(self._place, stable)
@@ -73,7 +77,10 @@ class SplitRouter(ABC):
         if names_canary(body, shape):
             raise ForeignRouteError(f"{place} leads to {service.name} already", hint="take that out of it", object=place)
         first = self.first_rules(body, shape)
-        with_weight(body, shape, first, 50.0, self._headers)
+        self._with_load(body, shape, first, Load(50.0))
+        for load in loads:
+            if load.header_routes:
+                await (await self._writer()).try_out(self._name, partial(self._with_load, shape=shape, first=first, load=load))
         if reason := self.not_in_force(body):
             raise RouteNotInForceError(f"{place} is not in force: {reason}", hint="see to that first", object=place)
 
@@ -87,38 +94,35 @@ class SplitRouter(ABC):
     async def prepare(self, snapshot: JsonObject) -> None:
         await CanaryService(self._place, _read(snapshot).service).prepare()
 
-    async def set_weight(self, weight: float, snapshot: JsonObject) -> None:
+    async def set_load(self, load: Load, snapshot: JsonObject) -> None:
         first = _read(snapshot)
         service = CanaryService(self._place, first.service)
         shape = self.shape(first.service, service.name)
-        if weight > 0:
+        if load.is_any:
             await await_ready(self._place, service.name, self._seconds)
         place = await self._named()
 
         def decide(live: JsonObject) -> JsonObject:
             self._refuse_foreign(live, shape, first, place)
-            mark = Mark(self._place.fence, weight)
-            return marked(with_weight(live, shape, first.rules, weight, self._headers), self._place.workload, mark)
+            return marked(self._with_load(live, shape, first.rules, load), self._place.workload, mark_for(self._place.fence, load))
 
         if await (await self._writer()).change(self._name, decide) is None:
             raise self._gone(place)
-        self._shape_in_use = shape
         await self._await_in_force()
 
-    async def read_weight(self) -> float | None:
-        body = await (await self._writer()).find(self._name)
+    async def read_load(self, snapshot: JsonObject) -> Load | None:
+        first, body = _read(snapshot), await (await self._writer()).find(self._name)
         if body is None:
-            return 0.0
-        shape = self._shape_in_use
-        if shape is None:
-            stable = self._stable(body)
-            shape = self.shape(stable, CanaryService(self._place, stable).name)
-        return weight_of(body, shape)
+            return Load()
+        shape = self.shape(first.service, CanaryService(self._place, first.service).name)
+        mark = mark_of(body, self._place.workload)
+        routes = mark.header_routes if mark is not None else ()
+        return Load(weight_of(body, shape), standing_routes(body, shape, first.rules, routes))
 
     async def restore(self, snapshot: JsonObject) -> None:
         first = _read(snapshot)
         service = CanaryService(self._place, first.service)
-        self._shape_in_use = shape = self.shape(first.service, service.name)
+        shape = self.shape(first.service, service.name)
 
         def decide(live: JsonObject) -> JsonObject:
             return marked(without_canary(live, shape, first.rules), self._place.workload, None)
@@ -144,19 +148,25 @@ class SplitRouter(ABC):
             await service.clear(self._seconds)
 
     def _refuse_foreign(self, live: JsonObject, shape: Shape, first: _Snapshot, place: str) -> None:
-        """Weights are ours where they are those of our mark, or as before the first one."""
-        mark = mark_of(live, self._place.workload)
-        stands = weights_in(live, shape)
-        if stands == weights_in(without_canary(live, shape, first.rules), shape):
+        """Weights and header rules are ours where they are those of our mark, or as before the first one."""
+
+        def told(body: JsonObject) -> tuple[object, list[object]]:
+            return weights_in(body, shape), [*header_matches(body, shape)]
+
+        mark, stands = mark_of(live, self._place.workload), told(live)
+        if stands == told(without_canary(live, shape, first.rules)):
             return
-        if mark is not None and stands == weights_in(with_weight(live, shape, first.rules, mark.weight, {}), shape):
+        if mark is not None and stands == told(self._with_load(live, shape, first.rules, mark.load)):
             return
-        said = f"{mark.weight:g}% was written" if mark is not None else "none was written by this canary"
-        raise ForeignRouteError(
-            f"somebody else changed weights of {place}: it gives {weight_of(live, shape):g}% to the new version where {said}",
-            hint="let nobody else write its weights (a GitOps tool has to ignore them), then resume or cancel the task",
-            object=place,
-        )
+        hint = "let nobody else write its weights and header rules (a GitOps tool has to ignore them), then resume or cancel the task"
+        gives = f"it gives {weight_of(live, shape):g}% to the new version, and has {len(stands[1])} rules for it alone,"
+        said = f"where {mark.load} was written" if mark is not None else "where nothing was written by this canary"
+        raise ForeignRouteError(f"somebody else changed {place}: {gives} {said}", hint=hint, object=place)
+
+    def _with_load(self, body: JsonObject, shape: Shape, first: tuple[FirstRule, ...], load: Load) -> JsonObject:
+        """Those of the task's own headers come and go with the weight."""
+        always = self._always if load.weight > 0 else ()
+        return with_load(body, shape, first, Load(load.weight, (*always, *load.header_routes)))
 
     async def _await_in_force(self) -> None:
         pauses, place = Pauses(self._place, self._seconds), await self._named()

@@ -5,13 +5,14 @@ rules that lead to nothing else (header rules). Everything else is somebody else
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
 
 from delegate.engine.traffic.errors import RoutingSpecError
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import HeaderRoute, Load
 
 _CLOSE_ENOUGH = 0.5
 _MOST_DECIMALS = 4
@@ -47,8 +48,8 @@ class Shape(Protocol):
     def canary_target(self, target: JsonObject) -> JsonObject:
         """The target of the new version for one of the stable version."""
 
-    def header_rule(self, rule: JsonObject, headers: Mapping[str, str]) -> JsonObject:
-        """A rule for those of the rule's requests that carry all these headers, with no targets yet."""
+    def header_rule(self, rule: JsonObject, route: HeaderRoute) -> JsonObject:
+        """A rule for those of the rule's requests that the header route takes, with no targets yet."""
 
 
 class FirstRule(msgspec.Struct, frozen=True):
@@ -73,11 +74,11 @@ def names_canary(body: JsonObject, shape: Shape) -> bool:
     return any(shape.is_canary(target) for rule in _rules(body, shape) for target in _targets(rule, shape))
 
 
-def with_weight(body: JsonObject, shape: Shape, first: tuple[FirstRule, ...], weight: float, headers: Mapping[str, str]) -> JsonObject:
-    """The route with this weight, in percent, on the new version in every rule of `first`; whatever weight it had before.
+def with_load(body: JsonObject, shape: Shape, first: tuple[FirstRule, ...], load: Load) -> JsonObject:
+    """The route with this load on the new version in every rule of `first`; whatever it had before.
 
-    A rule that came since is left alone. Header rules stand right before the rule whose requests they take, as long as there is any weight.
-    Raises RoutingSpecError where weights of others leave no such share.
+    A rule that came since is left alone. Header rules stand right before the rule whose requests they take. Raises RoutingSpecError
+    where weights of others leave no such share.
     """
     back = without_canary(body, shape, first)
     rules: list[JsonObject] = []
@@ -85,9 +86,8 @@ def with_weight(body: JsonObject, shape: Shape, first: tuple[FirstRule, ...], we
         if known is None:
             rules.append(rule)
             continue
-        if headers and weight > 0:
-            rules.append(_header_rule(rule, shape, headers))
-        rules.append({**rule, shape.targets: _split(rule, shape, weight)})
+        rules += [_header_rule(rule, shape, route) for route in load.header_routes]
+        rules.append({**rule, shape.targets: _split(rule, shape, load.weight)})
     return _with_rules(back, shape, rules)
 
 
@@ -124,6 +124,21 @@ def weights_in(body: JsonObject, shape: Shape) -> list[list[tuple[bool, int]]]:
     ours = [[target for target in _targets(rule, shape) if _is_ours(target, shape)] for rule in _rules(body, shape)]
     told = [[(shape.is_canary(target), _weight(target, shape)) for target in targets] for targets in ours]
     return [rule for rule in told if any(not new for new, _ in rule)]
+
+
+def header_matches(body: JsonObject, shape: Shape) -> list[JsonObject | list[JsonObject] | None]:
+    """What the rules match that lead to the new version alone."""
+    ours = [rule for rule in _rules(body, shape) if _targets(rule, shape)]
+    return [rule.get(shape.matches) for rule in ours if all(shape.is_canary(target) for target in _targets(rule, shape))]
+
+
+def standing_routes(
+    body: JsonObject, shape: Shape, first: tuple[FirstRule, ...], routes: tuple[HeaderRoute, ...]
+) -> tuple[HeaderRoute, ...]:
+    """Those whose rules stand there for every rule of `first`."""
+    back, stands = without_canary(body, shape, first), header_matches(body, shape)
+    known = [rule for rule, known in _paired(back, shape, first) if known is not None]
+    return tuple(route for route in routes if known and all(shape.header_rule(rule, route).get(shape.matches) in stands for rule in known))
 
 
 def _is_ours(target: JsonObject, shape: Shape) -> bool:
@@ -225,9 +240,9 @@ def _weighing(target: JsonObject, weight: int | None) -> JsonObject:
     return rest if weight is None else {**rest, "weight": weight}
 
 
-def _header_rule(rule: JsonObject, shape: Shape, headers: Mapping[str, str]) -> JsonObject:
+def _header_rule(rule: JsonObject, shape: Shape, route: HeaderRoute) -> JsonObject:
     stable = next(target for target in _targets(rule, shape) if shape.is_stable(target))
     return {
-        **shape.header_rule(copy.deepcopy(rule), headers),
+        **shape.header_rule(copy.deepcopy(rule), route),
         shape.targets: [_weighing(shape.canary_target(stable), shape.default_weight)],
     }

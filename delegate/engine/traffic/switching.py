@@ -1,16 +1,19 @@
 """Blue/green: all load at once, by the selector of the stable Service. The canary's own Service is the preview."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from delegate.engine.traffic.endpoints import await_ready, ready_pods
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotFoundError, RouteNotInForceError, RoutingSpecError
-from delegate.engine.traffic.marks import Mark, marked
+from delegate.engine.traffic.marks import mark_for, marked
 from delegate.engine.traffic.routers import RoutePlace
 from delegate.engine.traffic.services import CanaryService, chosen_service
 from delegate.engine.traffic.specs import RouteSpec, read_spec
 from delegate.engine.traffic.writing import Pauses, Writer
 from delegate.model.resource_types import SERVICES
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.loads import Load
 
 
 class SwitchSpec(RouteSpec, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -32,7 +35,9 @@ class SelectorRouter:
         self._spec = spec
         self._writer = Writer(place, SERVICES)
 
-    async def check(self) -> None:
+    async def check(self, loads: Sequence[Load]) -> None:
+        for load in loads:
+            _refuse_part(load)
         stable = self._chosen()
         if (await self._read(stable))["spec"].get("selector") == self._place.canary_selector:
             place = self._writer.named(stable)
@@ -48,10 +53,9 @@ class SelectorRouter:
     async def prepare(self, snapshot: JsonObject) -> None:
         await CanaryService(self._place, _first(snapshot).service).prepare()
 
-    async def set_weight(self, weight: float, snapshot: JsonObject) -> None:
-        first = _first(snapshot)
-        if weight not in (0, 100):
-            raise RoutingSpecError(f"setWeight {weight:g}: a Service's selector leads to one version alone", hint="write 0 or 100")
+    async def set_load(self, load: Load, snapshot: JsonObject) -> None:
+        first, weight = _first(snapshot), load.weight
+        _refuse_part(load)
         if weight:
             await await_ready(self._place, CanaryService(self._place, first.service).name, self._spec.seconds)
         wanted = self._place.canary_selector if weight else first.selector
@@ -61,16 +65,17 @@ class SelectorRouter:
             if live["spec"].get("selector") not in (first.selector, self._place.canary_selector):
                 hint = "let nobody else write it, then resume or cancel the task"
                 raise ForeignRouteError(f"somebody else changed the selector of {place}", hint=hint, object=place)
-            return marked(_selecting(live, wanted), self._place.workload, Mark(self._place.fence, weight))
+            return marked(_selecting(live, wanted), self._place.workload, mark_for(self._place.fence, load))
 
         if await self._writer.change(first.service, decide) is None:
             raise self._gone(first.service)
         await self._await_in_force(first.service, new=weight > 0)
 
-    async def read_weight(self) -> float | None:
+    async def read_load(self, snapshot: JsonObject) -> Load | None:
+        del snapshot
         found = [await self._writer.find(name) for name in ([self._spec.service] if self._spec.service else self._place.services)]
         switched = [each for each in found if each is not None and each["spec"].get("selector") == self._place.canary_selector]
-        return 100.0 if switched else 0.0
+        return Load(100.0 if switched else 0.0)
 
     async def restore(self, snapshot: JsonObject) -> None:
         first = _first(snapshot)
@@ -112,6 +117,13 @@ class SelectorRouter:
     def _gone(self, name: str) -> RouteNotFoundError:
         place = self._writer.named(name)
         return RouteNotFoundError(f"there is no {place}", hint="sync it first, or name another one", object=place)
+
+
+def _refuse_part(load: Load) -> None:
+    if load.weight not in (0, 100) or load.header_routes:
+        raise RoutingSpecError(
+            f"{load}: a Service's selector leads to one version alone", hint="set weights of 0 and 100, no header routes"
+        )
 
 
 def _first(snapshot: JsonObject) -> _Snapshot:

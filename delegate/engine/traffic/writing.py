@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from delegate.engine.clusters.errors import (
+    AdmissionDeniedError,
     AlreadyExistsError,
     ClusterError,
+    InvalidError,
     NotFoundError,
     RecreatedObjectError,
+    SchemaError,
     StaleObjectError,
     UnknownKindError,
 )
-from delegate.engine.traffic.errors import ForeignRouteError, RoutingUnavailableError
+from delegate.engine.traffic.errors import ForeignRouteError, RoutingSpecError, RoutingUnavailableError
 from delegate.engine.traffic.marks import mark_of
 from delegate.engine.traffic.patching import guarded_patch
 from delegate.engine.traffic.routers import RoutePlace
@@ -73,6 +76,23 @@ class Writer:
             return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=TRAFFIC_MANAGER)
 
         return await self._decided(attempt)
+
+    async def try_out(self, name: str, decide: Decision) -> None:
+        """Has the server say beforehand what it has against a change; nothing is written. Raises RoutingSpecError in its words."""
+
+        async def attempt() -> JsonObject | None:
+            live = await self.find(name)
+            patch = guarded_patch(live, decide(live)) if live is not None else []
+            if not patch:
+                return live
+            place = self._place
+            return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=TRAFFIC_MANAGER, dry_run=True)
+
+        try:
+            await self._decided(attempt)
+        except (InvalidError, SchemaError, AdmissionDeniedError) as error:
+            words = f"{self.named(name)} could not be written as the steps want it: {error.message}"
+            raise RoutingSpecError(words, hint="change the steps, or what speaks against them", object=self.named(name)) from error
 
     async def ensure(self, name: str, make: Callable[[], JsonObject], update: Decision) -> JsonObject:
         """An object of the canary's own: created, or changed by `update`. Raises ForeignRouteError where its name is taken."""

@@ -9,7 +9,7 @@ import msgspec
 
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import UpdateRuleError
-from delegate.model.rollouts.specs import Step
+from delegate.model.rollouts.steps import Step
 
 _BLUE_GREEN = -1
 _AT_PAUSE = ("CanaryPauseStep", "BlueGreenPause")

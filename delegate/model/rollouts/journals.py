@@ -10,7 +10,9 @@ import msgspec
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import CorruptJournalError
+from delegate.model.rollouts.loads import HeaderRoute, Load
 from delegate.model.rollouts.states import ENDED, Move, Phase, after
+from delegate.model.rollouts.steps import CanaryScale
 
 JOURNAL_LABEL = "delegate.gitops/canary"
 RESUME_ANNOTATION = "delegate.gitops/resume"
@@ -30,7 +32,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """`step` is the one in work. `since`: when what is waited for began (a pause, a hold, a drain), empty before. `gate` counts the pauses
-    and holds, up to the one that it stands at, or stood at last. `count` new pods are wanted, for `replicas` of the stable set.
+    and holds, up to the one that it stands at, or stood at last. `count` new pods are wanted, for `replicas` of the stable set; `scale`:
+    where a step says how many there have to be whatever the weight. `weight` and `header_routes` are what leads to them.
 
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had (and `strategy`
     the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
@@ -61,6 +64,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     strategy: JsonObject = {}
     copies: tuple[tuple[str, str], ...] = ()
     kept: tuple[tuple[str, str, str], ...] = ()
+    header_routes: tuple[HeaderRoute, ...] = ()
+    scale: CanaryScale | None = None
     drain_seconds: float = 30.0
     smoke_job: str = ""
     fails: dict[str, int] = {}
@@ -71,6 +76,10 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def is_open(self) -> bool:
         return self.phase not in ENDED
+
+    @property
+    def load(self) -> Load:
+        return Load(self.weight, self.header_routes)
 
     @property
     def told(self) -> tuple[str, ...]:

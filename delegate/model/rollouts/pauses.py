@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.specs import Step
 from delegate.model.rollouts.states import Phase
+from delegate.model.rollouts.steps import Step
 
 
 class Pause(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a canary asks of a cluster, beside its records: the least, by the kind of its workload."""
+"""What a canary asks of a cluster, beside its records: the least, by the kind of its workload and by who shifts its load."""
 
 from collections.abc import Iterator
 
@@ -30,10 +30,23 @@ OF_A_SMOKE_TEST: Rule = ("batch", "jobs", ("get", "create", "delete"))
 _OF_SECRETS: Rule = ("", "secrets", ("get", "create", "update", "delete"))
 """Copies of them, and the way back of what the stable version reads. Those of ConfigMaps are had with the records."""
 
+_OF_ANY_ROUTER: tuple[Rule, ...] = (
+    ("", "services", ("get", "create", "patch", "delete")),
+    ("discovery.k8s.io", "endpointslices", ("list",)),
+)
+_OF_THE_ROUTER: dict[str, tuple[Rule, ...]] = {
+    "gatewayAPI": (("gateway.networking.k8s.io", "httproutes", ("get", "patch")), *_OF_ANY_ROUTER),
+    "istio": (("networking.istio.io", "virtualservices", ("get", "patch")), *_OF_ANY_ROUTER),
+    "nginx": (("networking.k8s.io", "ingresses", ("get", "list", "create", "patch", "delete")), *_OF_ANY_ROUTER),
+    "service": _OF_ANY_ROUTER,
+}
+
 
 def rules_of(kind: str, journal: Journal) -> Iterator[Rule]:
     """What a canary of a workload of this kind has asked for, by what its journal holds."""
     yield from _OF_THE_KIND.get(kind, ())
+    for router in journal.routing:
+        yield from _OF_THE_ROUTER.get(router, ())
     if journal.smoke_job:
         yield OF_A_SMOKE_TEST
     if "Secret" in {copied[0] for copied in (*journal.copies, *journal.kept)}:

@@ -9,6 +9,8 @@ import math
 import msgspec
 
 from delegate.model.rollouts.errors import UnreachableShareError
+from delegate.model.rollouts.loads import Load
+from delegate.model.rollouts.steps import CanaryScale
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -81,6 +83,14 @@ def share_by_router(stable: int, wanted: float) -> Share:
     if stable <= 0:
         raise UnreachableShareError("the workload is scaled to zero: there is nothing that a new version could stand beside")
     return Share(wanted, wanted, math.ceil(stable * wanted / 100.0 - 1e-9), stable)
+
+
+def scaled_share(share: Share, stable: int, load: Load, scale: CanaryScale | None) -> Share:
+    """With as many new pods as a step says, never fewer than the share takes, and one at least where any request may lead to them."""
+    wanted = 0
+    if scale is not None:
+        wanted = scale.replicas if scale.replicas is not None else math.ceil(stable * (scale.weight or 0.0) / 100.0 - 1e-9)
+    return msgspec.structs.replace(share, count=max(share.count, wanted, int(bool(load.header_routes))))
 
 
 def share_by_ordinals(replicas: int, wanted: float, most: float | None = None) -> Share:

@@ -9,11 +9,11 @@ from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.smoke import SmokeTest, faults_of_smoke_test
+from delegate.model.rollouts.steps import Step, faults_of_steps, loads_of
 from delegate.model.sources import Source
 from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_names, faults_of_verification
 
-MOST_STEPS = 100
 KINDS = ("Deployment", "StatefulSet", "Rollout")
 DEFAULT_DRAIN = "30s"
 VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
@@ -30,34 +30,6 @@ class OnFailure(enum.StrEnum):
 class WorkloadReference(Strict, frozen=True):
     name: str
     kind: str = "Deployment"
-
-
-class Pause(Strict, frozen=True):
-    """Without a `duration` it lasts until somebody resumes the task."""
-
-    duration: str | float = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """None: until it is resumed."""
-        if self.duration == "":
-            return None
-        return float(self.duration) if isinstance(self.duration, (int, float)) else parse_duration(self.duration)
-
-
-class Step(Strict, frozen=True):
-    """Exactly one of its fields."""
-
-    set_weight: float | None = None
-    pause: Pause | None = None
-    verify: tuple[str, ...] | None = None
-
-    def __str__(self) -> str:
-        if self.set_weight is not None:
-            return f"setWeight {self.set_weight:g}"
-        if self.pause is not None:
-            return f"pause {self.pause.duration}".strip()
-        return f"verify {', '.join(self.verify or ())}"
 
 
 class CanarySpec(Strict, frozen=True):
@@ -102,6 +74,11 @@ class CanarySpec(Strict, frozen=True):
         return not by_pods and not (isinstance(self.routing, dict) and self.routing.keys() <= {"none", "argoRollouts"})
 
     @property
+    def router(self) -> str:
+        """The word of whoever shifts the load; empty where pods alone do, or a controller of their own."""
+        return next(iter(self.routing), "") if self.routed and isinstance(self.routing, dict) else ""
+
+    @property
     def verifies(self) -> bool:
         """Whether any evidence is asked for."""
         return any(step.verify for step in self.steps) or bool(self.background or (self.smoke_test and self.smoke_test.verify))
@@ -129,14 +106,16 @@ def faults_of_canary(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", f"it does {', '.join(KINDS)}"
     if bool(spec.images) == (spec.source is not None):
         yield "images", "one of `images` and `source` says what the new version is", "give the one and leave the other out"
-    if len(spec.steps) > MOST_STEPS:
-        yield "steps", f"{len(spec.steps)} steps are more than {MOST_STEPS}", "use fewer"
     for field in ("drain", "progress_deadline", "min_ready"):
         try:
             parse_duration(getattr(spec, field))
         except ValueError as error:
             yield field, str(error), "write a number and a unit, such as 30s"
-    yield from _faults_of_steps(spec)
+    begun = spec.workload.kind != "Deployment" or bool(spec.smoke_test and spec.smoke_test.verify)
+    yield from faults_of_steps(spec.steps, checks=spec.checks_named, router=spec.router, begun=begun)
+    if spec.router == "nginx" and _said(spec).get("headers") and any(step.set_header_route for step in spec.steps):
+        words = "ingress-nginx tells versions by one header: routing.nginx.headers has it already"
+        yield "steps", words, "leave the one or the other out"
     yield from _faults_of_background(spec)
     if (spec.workload.kind == "Rollout") != (isinstance(spec.routing, dict) and "argoRollouts" in spec.routing):
         yield "routing", "argoRollouts and a workload of the kind Rollout belong together", "name both, or none"
@@ -153,18 +132,28 @@ def faults_of_canary(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
 
 def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     yield from faults_of_names("background", spec.background, spec.checks_named)
-    if spec.background and spec.workload.kind != "Rollout" and not any(step.set_weight for step in spec.steps):
+    loads = loads_of(spec.steps)
+    if spec.background and spec.workload.kind != "Rollout" and not any(load.is_any for load in loads):
         yield "background", "the new version gets no load in any step, so there is nothing to watch", "add a step with a setWeight"
+    elif spec.background and loads and not loads[-1].is_any and spec.workload.kind != "Rollout":
+        words = "the new version has no load after the last step, so there is nothing that could conclude what is watched"
+        yield "background", words, "let it keep its load until promotion"
+
+
+def _said(spec: CanarySpec) -> JsonObject:
+    """What the task says of its router."""
+    said = spec.routing.get(spec.router) if isinstance(spec.routing, dict) else None
+    return said if isinstance(said, dict) else {}
 
 
 def _faults_of_rollout(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     """What Argo's own steps say."""
     for position, step in enumerate(spec.steps):
-        if step.set_weight is not None:
+        if step.pause is None and step.verify is None:
             yield (
                 f"steps[{position}]",
-                "the Rollout's own steps set its weights",
-                "leave setWeight out: a step is done at each of its pauses",
+                f"the Rollout's own steps set its weights, scale and header routes: {step}",
+                "leave it out: a step is done at each of its pauses",
             )
     if spec.source is not None:
         yield "source", "a canary of a Rollout brings images only", "give `images`"
@@ -194,21 +183,3 @@ def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         highest = max(highest, step.set_weight or 0.0)
         if step.verify is not None and not highest:
             yield f"steps[{position}]", "verify stands before any weight, so there would be no pod to verify", "set a weight first"
-
-
-def _faults_of_steps(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
-    for position, step in enumerate(spec.steps):
-        place = f"steps[{position}]"
-        given = [each for each in (step.set_weight, step.pause, step.verify) if each is not None]
-        if len(given) != 1:
-            yield place, "a step is exactly one of setWeight, pause and verify", "make a step of each"
-        if step.set_weight is not None and not 0 <= step.set_weight <= 100:
-            yield place, f"setWeight {step.set_weight:g} is no percentage", "write 0 to 100"
-        if step.pause is not None:
-            try:
-                _ = step.pause.seconds
-            except ValueError as error:
-                yield place, str(error), "write a number and a unit, such as 30s, or none to wait for `task resume`"
-        if step.verify is not None and not step.verify:
-            yield place, "verify names no check", "name some of spec.verification"
-        yield from faults_of_names(place, step.verify or (), spec.checks_named)

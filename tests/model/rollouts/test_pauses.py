@@ -2,9 +2,9 @@
 
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.pauses import Pause, pause_of
-from delegate.model.rollouts.specs import Pause as PauseStep
-from delegate.model.rollouts.specs import Step
 from delegate.model.rollouts.states import Move
+from delegate.model.rollouts.steps import Pause as PauseStep
+from delegate.model.rollouts.steps import Step
 
 _AT = "2026-12-01T02:17:00+00:00"
 _STEPS = (Step(set_weight=20), Step(pause=PauseStep()), Step(pause=PauseStep(duration="2m")))
