@@ -6,7 +6,7 @@ A document is checked whole before anybody acts on it. An Argo CD `Application` 
 import difflib
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Self, TypeVar, get_args
 
 import msgspec
@@ -23,6 +23,7 @@ from delegate.model.rollouts.specs import CanarySpec, faults_of_canary
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 from delegate.model.strict import Strict
+from delegate.model.updates.requests import GitUpdateSpec, faults_of_update
 from delegate.model.verification.checks import VerifySpec, faults_of_verification
 
 
@@ -246,29 +247,21 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
         except TaskDocumentError as error:
             yield error
     if task.kind is TaskKind.VERIFY:
-        yield from _faults_of_checks(task)
+        yield from _faults_of(task, VerifySpec, lambda spec: [*faults_of_verification(spec)] or _faults_of_time(task, spec))
     if task.kind is TaskKind.CANARY:
-        yield from _faults_of_canary(task)
+        yield from _faults_of(task, CanarySpec, faults_of_canary)
+    if task.kind is TaskKind.GIT_UPDATE:
+        yield from _faults_of(task, GitUpdateSpec, faults_of_update)
 
 
-def _faults_of_canary(task: Task) -> Iterable[TaskDocumentError]:
+def _faults_of(task: Task, wanted: type[T], faults: Callable[[T], Iterable[tuple[str, str, str]]]) -> Iterable[TaskDocumentError]:
+    """Of a spec that a run reads as `wanted`: misspelt fields, or what `faults` finds (field below the spec, words, hint)."""
     try:
-        spec = _convert(task.spec, CanarySpec, "spec")
+        found = [*faults(_convert(task.spec, wanted, "spec"))]
     except TaskDocumentError as error:
         yield error
         return
-    for field, words, hint in faults_of_canary(spec):
-        yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
-
-
-def _faults_of_checks(task: Task) -> Iterable[TaskDocumentError]:
-    try:
-        spec = task.verify_spec()
-    except TaskDocumentError as error:
-        yield error
-        return
-    faults = [*faults_of_verification(spec)] or [*_faults_of_time(task, spec)]
-    for field, words, hint in faults:
+    for field, words, hint in found:
         yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
 
 

@@ -109,6 +109,38 @@ def test_a_canary_that_cant_be_meant_is_refused_when_it_is_read(tmp_path: Path) 
     assert told == {(8, "spec.smokeTest.command"), (9, "spec.background")}
 
 
+GIT_UPDATE = """\
+kind: git-update
+application: shop
+spec:
+  repoURL: https://git.example/config.git
+  branch: main
+  images: {shop/checkout: 1.4.0}
+  edits:
+    - {file: values.yaml, path: image.tag, value: 1.4.0}
+"""
+
+
+def test_a_git_update_that_cant_be_meant_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    """As a canary."""
+    assert read_task_file(_write(tmp_path, GIT_UPDATE)).kind is TaskKind.GIT_UPDATE
+
+    misspelt = _write(tmp_path, GIT_UPDATE.replace("branch:", "brnach:"))
+    assert _faults(misspelt) == [(misspelt, 5, "unknown field `brnach` in spec", "did you mean `branch`?")]
+
+    changes = {
+        "branch: main": "branch: refs/heads/main",
+        "values.yaml": "../values.yaml",
+        "image.tag": "image..tag",
+        "{shop/checkout: 1.4.0}": "{a: b c}",
+    }
+    wrong = GIT_UPDATE
+    for before, after in changes.items():
+        wrong = wrong.replace(before, after)
+    several = {(line, message.split(":")[0]) for _, line, message, _ in _faults(_write(tmp_path, wrong))}
+    assert several == {(5, "spec.branch"), (6, "spec.images"), (8, "spec.edits[0].file"), (8, "spec.edits[0].path")}
+
+
 def test_every_fault_is_told(tmp_path: Path) -> None:
     """In one report, each with its own line."""
     path = _write(tmp_path, SYNC.replace("application: shop", "application: Shop\ntimeout: soon"))

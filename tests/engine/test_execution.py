@@ -182,7 +182,7 @@ async def test_cancellation_from_outside_is_passed_on_after_the_clean_up() -> No
 
 async def test_a_kind_that_nobody_runs_is_refused() -> None:
     """An unsupported kind is refused in words, with the kinds that there are."""
-    task = read_task({"kind": "canary", "application": "shop"})
+    task = read_task({"kind": "rollback", "application": "shop"})
 
     result = await executor(ScriptedRun(nothing)).run(task, context())
 

@@ -75,7 +75,7 @@ def test_what_is_not_allowed_is_refused_in_words(allow: dict[str, object], more:
 def test_a_repository_that_only_looks_allowed_is_refused(url: str) -> None:
     """Paths that climb, hosts that begin alike, credentials that look like hosts."""
     allowed = policy(allow={"repositories": ["https://git.example/team/*"]})
-    spec = {"repoURL": url, "branch": "main"}
+    spec = {"repoURL": url, "branch": "main", "images": {"shop/web": "1.4.0"}}
 
     with pytest.raises(NotAllowedError):
         allowed.check_document(read_task({"kind": "git-update", "application": "a", "destination": {"name": "c"}, "spec": spec}))

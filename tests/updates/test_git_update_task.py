@@ -124,7 +124,6 @@ async def test_a_dry_run_only_shows(bench: Bench) -> None:
         ({"edits": [{"file": "dev/settings.yaml", "path": "data", "value": 1}]}, "input.edit_not_scalar"),
         ({"images": {"shop/other": "1"}}, "input.edit_not_found"),
         ({"branch": "release"}, "input.branch_not_found"),
-        ({"mode": "push --force"}, "input.git_update"),
         ({"mode": "merge-request"}, "input.unknown_forge"),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from delegate.model.resources import JsonObject
+from delegate.model.strict import Strict
 from delegate.model.updates.errors import MutableTagError, UpdateSpecError
 from delegate.model.updates.paths import parse_path
 from delegate.model.updates.scalars import Value
@@ -18,11 +19,7 @@ class UpdateMode(enum.StrEnum):
     MERGE_REQUEST = "merge-request"
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    pass
-
-
-class Edit(_Strict, frozen=True):
+class Edit(Strict, frozen=True):
     """One scalar of one file. `object` (`Deployment/checkout`) chooses among the documents of a file."""
 
     file: str
@@ -31,7 +28,7 @@ class Edit(_Strict, frozen=True):
     object: str = ""
 
 
-class GitUpdateSpec(_Strict, frozen=True):
+class GitUpdateSpec(Strict, frozen=True):
     """`images` maps names without tag to the tag or digest that they get, wherever they stand below `path`.
 
     `evidence` is what the merge request says of why; `branch` is the one that is changed, or that the merge request is for; by default the
@@ -50,6 +47,7 @@ class GitUpdateSpec(_Strict, frozen=True):
 
 _MOST_EDITS = 500
 _MOST_MESSAGE = 10_000
+_INSIDE = "write it from the top of the repository on"
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _IMAGE = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?::[0-9]{1,5}(?=/))?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*", re.IGNORECASE)
@@ -63,35 +61,44 @@ def read_update(spec: JsonObject) -> GitUpdateSpec:
     except msgspec.ValidationError as error:
         words, _, place = str(error).partition(" - at `$")
         raise UpdateSpecError(f"spec{place.rstrip('`')}: {words}") from error
-    for words, hint in _faults(update):
-        raise UpdateSpecError(words, hint=hint)
+    for field, words, hint in faults_of_update(update):
+        raise UpdateSpecError(f"spec.{field}: {words}", hint=hint)
     return update
 
 
-def _faults(update: GitUpdateSpec) -> Iterator[tuple[str, str]]:
+def faults_of_update(update: GitUpdateSpec) -> Iterator[tuple[str, str, str]]:
+    """Everything about a spec that can't be meant: field (below the spec), words, hint."""
     if not update.repo_url:
-        yield "spec.repoURL is empty", "name the configuration repository"
+        yield "repoURL", "it is empty", "name the configuration repository"
     if update.branch and not is_branch(update.branch):
-        yield f"spec.branch: {update.branch!r} is no name of a branch", "write main, not refs/heads/main"
+        yield "branch", f"{update.branch!r} is no name of a branch", "write main, not refs/heads/main"
     if not update.edits and not update.images:
-        yield "spec has neither edits nor images", "say what is to change"
+        yield "edits", "there are neither edits nor images", "say what is to change"
     if len(update.edits) + len(update.images) > _MOST_EDITS:
-        yield f"spec has more than {_MOST_EDITS} edits and images", "make several tasks of it"
+        yield "edits", f"there are more than {_MOST_EDITS} edits and images", "make several tasks of it"
     if len(update.message) > _MOST_MESSAGE:
-        yield f"spec.message is longer than {_MOST_MESSAGE} characters", ""
-    if "\0" in update.message or "\0" in update.evidence:
-        yield "spec.message and spec.evidence hold no NUL", ""
+        yield "message", f"it is longer than {_MOST_MESSAGE} characters", ""
+    for field, text in (("message", update.message), ("evidence", update.evidence)):
+        if "\0" in text:
+            yield field, "it holds a NUL", ""
     if update.path and not is_inside(update.path):
-        yield f"spec.path: {update.path!r} leads out of the repository", "write it from the top of the repository on"
+        yield "path", f"{update.path!r} leads out of the repository", _INSIDE
     for number, edit in enumerate(update.edits):
-        if not is_inside(edit.file):
-            yield f"spec.edits[{number}].file: {edit.file!r} leads out of the repository", "write it from the top of the repository on"
-        parse_path(edit.path)
-    for name, tag in update.images.items():
+        yield from _faults_of_edit(f"edits[{number}]", edit)
+    for name, reference in update.images.items():
         if not _IMAGE.fullmatch(name):
-            yield f"spec.images: {name!r} is no name of an image", "write it without tag and digest"
-        if not is_reference(tag):
-            yield f"spec.images: {tag!r} of {name} is neither a tag nor a digest", "write 1.4.0, or sha256:..."
+            yield "images", f"{name!r} is no name of an image", "write it without tag and digest"
+        if not is_reference(reference):
+            yield "images", f"{reference!r} of {name} is neither a tag nor a digest", "write 1.4.0, or sha256:..."
+
+
+def _faults_of_edit(place: str, edit: Edit) -> Iterator[tuple[str, str, str]]:
+    if not is_inside(edit.file):
+        yield f"{place}.file", f"{edit.file!r} leads out of the repository", _INSIDE
+    try:
+        parse_path(edit.path)
+    except UpdateSpecError as error:
+        yield f"{place}.path", error.message, error.hint
 
 
 def is_reference(text: str) -> bool:
