@@ -60,20 +60,35 @@ class Canarist:
         stop: StopSignal | None = None,
         **spec: object,
     ) -> TaskResult:
+        body = {
+            "workload": {"kind": "Deployment", "name": "web"},
+            "images": {"main": image},
+            "steps": list(steps),
+            "minReady": "0s",
+            "progressDeadline": "20s",
+            **spec,
+        }
+        options = {"failFastAfter": "1s"}
+        return await self.attempt(kind="canary", spec=body, options=options, task=task, timeout=timeout, stop=stop)
+
+    async def attempt(
+        self,
+        *,
+        kind: str,
+        spec: JsonObject,
+        options: JsonObject,
+        task: str = "task-1",
+        timeout: str = "50s",
+        stop: StopSignal | None = None,
+    ) -> TaskResult:
+        """One attempt of a task of any kind."""
         document = {
-            "kind": "canary",
+            "kind": kind,
             "application": self.application,
             "destination": {"namespace": self.namespace},
             "timeout": timeout,
-            "spec": {
-                "workload": {"kind": "Deployment", "name": "web"},
-                "images": {"main": image},
-                "steps": list(steps),
-                "minReady": "0s",
-                "progressDeadline": "20s",
-                **spec,
-            },
-            "options": {"failFastAfter": "1s"},
+            "spec": spec,
+            "options": options,
         }
         read = read_task(document)
         context = AttemptContext(

@@ -4,6 +4,8 @@ Each write names the resourceVersion that was read and carries the writer's fenc
 the fence, and changes nothing.
 """
 
+import contextlib
+
 import msgspec
 
 from delegate.engine.clusters import errors as cluster_errors
@@ -11,7 +13,16 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.records.errors import JournalChangedError, LateWriterError
 from delegate.model.resource_types import CONFIG_MAPS
 from delegate.model.resources import JsonObject
-from delegate.model.rollouts.journals import RESUME_ANNOTATION, Journal, journal_config_map, journal_name, read_journal
+from delegate.model.rollouts.errors import CorruptJournalError
+from delegate.model.rollouts.journals import (
+    JOURNAL_LABEL,
+    RESUME_ANNOTATION,
+    Journal,
+    journal_config_map,
+    journal_name,
+    read_journal,
+)
+from delegate.model.rollouts.permissions import kind_of_journal
 
 _MOST_TRIES = 4
 _RACES = (
@@ -20,6 +31,16 @@ _RACES = (
     cluster_errors.AlreadyExistsError,
     cluster_errors.NotFoundError,
 )
+
+
+async def list_journals(client: ApiClient, namespace: str) -> list[tuple[str, Journal]]:
+    """The journals of all workloads of a namespace, with the kind of each. One that can't be read is nobody's. Raises ClusterError."""
+    found = []
+    for body in (await client.list(CONFIG_MAPS, namespace, labels=f"{JOURNAL_LABEL}=journal")).items:
+        kind = kind_of_journal(str(body["metadata"]["name"]))
+        with contextlib.suppress(CorruptJournalError):
+            found.append((kind, read_journal(body)))
+    return found
 
 
 class StoredJournal(msgspec.Struct, frozen=True):

@@ -147,6 +147,28 @@ class CanaryRun:
             await work.abort("the task's time is over" if verdict is StopVerdict.DEADLINE else "the task was cancelled")
             await self._drive(work)
 
+    async def take_back(self, reason: str) -> Journal | None:
+        """Ends a canary that some task of our Application has left at work, for who rolls back: what is promoted already stays so.
+
+        The journal in the end; None where there is nothing to end. Raises CanaryBusyError, DelegateError.
+        """
+        ground = await self._look(anew=False)
+        store = self._store(ground)
+        before = await repeated(ground.client.clock, store.read)
+        if before.journal is None or not before.journal.is_open:
+            return None
+        self._refuse_busy(ground, before.journal)
+        async with self._authority(ground, before) as lease:
+            stored = await repeated(ground.client.clock, store.read)
+            if stored.journal is None or not stored.journal.is_open:
+                return stored.journal
+            marked = msgspec.structs.replace(stored.journal, taken_back_by=self._context.task_id)
+            adopted = await self._adopt(store, stored, marked, lease, task=marked.task)
+            work = self._work(ground, lease, store, adopted, routing=marked.routing)
+            await work.abort(reason)
+            await work.drive()
+            return work.journal
+
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         journal = self._journal
         phase = journal.phase if journal is not None else None

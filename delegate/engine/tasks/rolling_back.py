@@ -12,6 +12,7 @@ import msgspec
 from delegate.engine.records.errors import UnknownReleaseError
 from delegate.engine.records.releases import ReleaseStore
 from delegate.engine.sources.renders import Rendered
+from delegate.engine.tasks.canarying_taking_back import take_back_canaries
 from delegate.engine.tasks.carrying_out import Carrier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
@@ -31,7 +32,7 @@ from delegate.model.plan import Plan
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
-from delegate.model.rollbacks import Choice, GitMode, RollbackMode, RollbackSpec, choose_release
+from delegate.model.rollbacks import LAST_VERIFIED, Choice, GitMode, RollbackMode, RollbackSpec, choose_release
 from delegate.model.tasks import SyncSpec, Task, TaskKind
 from delegate.model.updates.requests import UpdateMode
 
@@ -54,6 +55,9 @@ class RollbackRun:
 
     async def execute(self) -> None:
         self._report.notice(self._task.notices)
+        if self._spec.helm_release is None and await self._has_taken_canaries_back():
+            await self._verify()
+            return
         undo: WorkloadUndo | HelmUndo | None = None
         if self._spec.workload is not None:
             undo = WorkloadUndo(self._task, self._spec.workload, self._context, self._parts, self._report)
@@ -65,6 +69,24 @@ class RollbackRun:
         self._message = await undo.execute()
         if not self._task.options.dry_run:
             await self._verify()
+
+    async def _has_taken_canaries_back(self) -> bool:
+        """Whether that is all there is to roll back: the stable version is what runs. Whoever names a revision or a release means more."""
+        cluster = await self._parts.clusters.open(self._task.destination)
+        self._report.cluster = cluster.uid
+        client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        target = self._spec.workload
+        workload = (target.kind, target.name) if target is not None else None
+        namespace = self._task.destination.namespace or LOCAL_NAMESPACE
+        with self._report.timed("canaries"):
+            taken = await take_back_canaries(self._task, self._context, self._parts, client, namespace, workload=workload)
+        self._report.notice(taken.notices)
+        named = target.revision != 0 if target is not None else self._spec.to != LAST_VERIFIED
+        if not taken.words or named:
+            self._report.notice(taken.words)
+            return False
+        self._message = f"{'; '.join(taken.words)}: nothing more is rolled back unless a revision is named"
+        return True
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         touched = self._report.began_writing

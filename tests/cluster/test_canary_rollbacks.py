@@ -1,0 +1,104 @@
+"""A rollback that finds a canary at work (case 28): what is tried is taken back, and nobody goes behind the stable version by chance."""
+
+import asyncio
+
+from delegate.engine.clusters.registry import Cluster
+from delegate.engine.tasks.stopping import StopSignal, StopVerdict
+from delegate.model.resource_types import DEPLOYMENTS
+from delegate.model.resources import JsonObject
+from delegate.model.results import Outcome, TaskResult
+from delegate.model.rollouts.states import Phase
+from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands
+from tests.cluster.servers import eventually
+
+BEFORE = "registry.example/web:0.9"
+
+
+async def with_history(cluster: Cluster, canarist: Canarist) -> None:
+    """A stable version with one before it."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    for image in (BEFORE, OLD):
+        patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+        await cluster.client.patch(DEPLOYMENTS, canarist.namespace, "web", patch, kind="strategic")
+
+        async def is_seen() -> bool:
+            live = await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web")
+            return bool(live["status"].get("observedGeneration") == live["metadata"]["generation"])
+
+        await eventually(is_seen, within=20)
+
+
+async def superseded_at_its_pause(cluster: Cluster, canarist: Canarist) -> TaskResult:
+    """A canary that a more urgent task has stopped: its pods and its journal stand."""
+    stop = StopSignal()
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, stop=stop))
+
+    async def at_pause() -> bool:
+        return await replicas_of(cluster.client, canarist.namespace) > 0 and bool(
+            (await journal_of(cluster.client, canarist.namespace)).since
+        )
+
+    await eventually(at_pause, within=20)
+    stop.request(StopVerdict.SUPERSEDED)
+    return await running
+
+
+async def roll_back(canarist: Canarist, task: str, revision: int = 0, **options: object) -> TaskResult:
+    workload: JsonObject = {"kind": "Deployment", "name": "web", "revision": revision}
+    return await canarist.attempt(kind="rollback", task=task, spec={"workload": workload}, options=options)
+
+
+async def test_an_urgent_rollback_takes_the_canary_back_and_goes_no_further(canarist: Canarist, cluster: Cluster) -> None:
+    """The old version is live: the one before it is not what anybody asked for. A second rollback a moment later is the same."""
+    await with_history(cluster, canarist)
+    before = (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"]
+    canary = await superseded_at_its_pause(cluster, canarist)
+
+    first = await roll_back(canarist, "task-d")
+    second = await roll_back(canarist, "task-e")
+
+    assert canary.outcome is Outcome.SUPERSEDED
+    assert (first.outcome, second.outcome) == (Outcome.SUCCEEDED, Outcome.SUCCEEDED), (first, second)
+    assert "the canary of task task-1 was taken back" in first.message
+    assert "task task-d has just taken a canary back" in second.message
+    assert second.requests.writes == 0
+    assert (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"] == before
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+    assert (await journal_of(cluster.client, canarist.namespace)).phase is Phase.RESTORED
+
+
+async def test_who_names_a_revision_gets_it(canarist: Canarist, cluster: Cluster) -> None:
+    """After the canary is out of the way."""
+    await with_history(cluster, canarist)
+    await superseded_at_its_pause(cluster, canarist)
+
+    result = await roll_back(canarist, "task-d", revision=2)
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert await image_of(cluster.client, canarist.namespace) == BEFORE
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+
+
+async def test_a_dry_run_takes_nothing_back(canarist: Canarist, cluster: Cluster) -> None:
+    """It says what would be first."""
+    await with_history(cluster, canarist)
+    await superseded_at_its_pause(cluster, canarist)
+
+    result = await roll_back(canarist, "task-d", dryRun=True)
+
+    assert result.requests.writes == 0
+    assert any("the canary of task task-1 is at work" in words for words in result.notices)
+    assert await image_of(cluster.client, canarist.namespace, "web-canary") == NEW
+
+
+async def test_the_canary_of_another_application_is_not_taken_back(canarist: Canarist, cluster: Cluster) -> None:
+    """The refusal names its task."""
+    await with_history(cluster, canarist)
+    await superseded_at_its_pause(cluster, canarist)
+    canarist.application = "other"
+
+    result = await roll_back(canarist, "task-d")
+
+    assert result.outcome is Outcome.REFUSED, result
+    assert "task task-1 of shop" in result.message
+    assert await image_of(cluster.client, canarist.namespace, "web-canary") == NEW
