@@ -50,6 +50,10 @@ class Selection(msgspec.Struct, frozen=True):
     def is_whole(self) -> bool:
         return not self.patterns
 
+    def without(self, keys: Iterable[ResourceKey]) -> "Selection":
+        """The same, but for these objects."""
+        return Selection((*self.patterns, *(Pattern(key.group, key.kind, key.name, key.namespace, leaves_out=True) for key in keys)))
+
     def __contains__(self, key: ResourceKey) -> bool:
         taking = [pattern for pattern in self.patterns if not pattern.leaves_out]
         left_out = any(pattern.matches(key) for pattern in self.patterns if pattern.leaves_out)

@@ -1,15 +1,17 @@
-"""A rollback that finds a canary at work (case 28): what is tried is taken back, and nobody goes behind the stable version by chance."""
+"""Rollbacks and syncs that find a canary at work (case 28): it is taken back, or left alone, and nobody ends it behind its back."""
 
 import asyncio
+from pathlib import Path
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.model.resource_types import DEPLOYMENTS
 from delegate.model.resources import JsonObject
-from delegate.model.results import Outcome, TaskResult
+from delegate.model.results import Outcome, SyncStatus, TaskResult
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands
 from tests.cluster.servers import eventually
+from tests.cluster.syncing import Syncer, actions, deployment, settings_map
 
 BEFORE = "registry.example/web:0.9"
 
@@ -28,10 +30,10 @@ async def with_history(cluster: Cluster, canarist: Canarist) -> None:
         await eventually(is_seen, within=20)
 
 
-async def superseded_at_its_pause(cluster: Cluster, canarist: Canarist) -> TaskResult:
+async def superseded_at_its_pause(cluster: Cluster, canarist: Canarist, task: str = "task-1") -> TaskResult:
     """A canary that a more urgent task has stopped: its pods and its journal stand."""
     stop = StopSignal()
-    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, stop=stop))
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, stop=stop, task=task))
 
     async def at_pause() -> bool:
         return await replicas_of(cluster.client, canarist.namespace) > 0 and bool(
@@ -102,3 +104,37 @@ async def test_the_canary_of_another_application_is_not_taken_back(canarist: Can
     assert result.outcome is Outcome.REFUSED, result
     assert "task task-1 of shop" in result.message
     assert await image_of(cluster.client, canarist.namespace, "web-canary") == NEW
+
+
+async def test_a_sync_leaves_out_what_a_canary_is_at_work_on(canarist: Canarist, cluster: Cluster, tmp_path: Path) -> None:
+    """Also where the canary's delegate has died and its Lease is free: the rest is applied, and the result says what is not (case 28)."""
+    syncer = Syncer(canarist.engine, tmp_path / "source", canarist.namespace)
+    body = deployment("web", OLD, 2)
+    body["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    syncer.write([settings_map(data={"pool": "40"}), settings_map("other", data={"a": "1"}), body])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    await superseded_at_its_pause(cluster, canarist, task="task-a")
+    newer = deployment("web", NEW, 4)
+    newer["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    syncer.write([settings_map(data={"pool": "400"}), settings_map("other", data={"a": "2"}), newer])
+
+    result = await syncer.sync()
+    canary = await canarist.run({"setWeight": 33}, {"pause": {}}, task="task-a", stop=cancelled())
+    again = await syncer.sync()
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert [words for words in result.notices if "the canary of task task-a of shop is at work on it" in words] == [
+        f"apps/Deployment {canarist.namespace}/web is left as it is: the canary of task task-a of shop is at work on it",
+        f"ConfigMap {canarist.namespace}/settings is left as it is: the canary of task task-a of shop is at work on it",
+    ]
+    assert result.sync is SyncStatus.UNKNOWN
+    assert actions(result) == {"ConfigMap/other": "configured"}
+    assert canary.outcome is Outcome.CANCELLED, canary
+    assert again.outcome is Outcome.SUCCEEDED, again
+    assert await image_of(cluster.client, canarist.namespace) == NEW
+
+
+def cancelled() -> StopSignal:
+    stop = StopSignal()
+    stop.request(StopVerdict.CANCEL)
+    return stop

@@ -23,6 +23,7 @@ from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import HealthTimeoutError
 from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.hooking import HookRunner
+from delegate.engine.tasks.leaving_out import refuse_held
 from delegate.engine.tasks.preparing import Ground
 from delegate.engine.tasks.pruning import Pruner
 from delegate.engine.tasks.recording import InventoryKeeper, ReleaseKeeper
@@ -85,6 +86,7 @@ class Carrier:
             fence_floor=ground.stored.inventory.fence,
             seconds=self._lease_seconds,
         ) as lease:
+            await refuse_held(ground.client, (change.key for change in (*plan.items, *plan.prunes)), self._context.task_id)
             self._report.began_writing = True
             operation = _operation(ground.stored.inventory, desired.content, lease.fence)
             record = intended(
@@ -117,7 +119,7 @@ class Carrier:
         """A release of what is about to be applied, where that is the whole and makes a difference."""
         desired = ground.desired
         keeper = ReleaseKeeper(ground.client, desired.application, desired.namespace, limit=self._spec.revision_history_limit)
-        if plan.has_changes and self._task.selection.is_whole:
+        if plan.has_changes and ground.selection.is_whole:
             release = Release(
                 number=0,
                 revision=self._report.revision,

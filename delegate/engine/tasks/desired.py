@@ -157,7 +157,7 @@ def _selection_notices(selection: Selection, members: list[Manifest], hooks: tup
         return []
     keys = [member.key for member in members]
     selected = sum(key in selection for key in keys)
-    notices = [f"{selected} of {len(keys)} objects are synced: the others were not asked for and not looked at"]
+    notices = [f"{selected} of {len(keys)} objects are synced: the others are left out, and not looked at"]
     notices += [f"options.resources: no object is {pattern.kind} {pattern.name}" for pattern in selection.unmatched(keys)]
     return notices + (["hooks are not run: not the whole set is synced"] if hooks else [])
 

@@ -26,6 +26,7 @@ from delegate.engine.tasks.gating import PolicyCheck
 from delegate.engine.tasks.health_books import HealthBook
 from delegate.engine.tasks.helm_commands import HelmCommands
 from delegate.engine.tasks.helm_records import find_pending_releases, may_be_helms
+from delegate.engine.tasks.leaving_out import held_by_canaries
 from delegate.engine.tasks.observing import await_gone
 from delegate.engine.tasks.planning import Planner
 from delegate.engine.tasks.pruning import Leftovers, Removal, find_leftovers
@@ -44,6 +45,7 @@ from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, plan_hash
 from delegate.model.resource_types import NAMESPACES
 from delegate.model.resources import ResourceKey
+from delegate.model.selection import Selection
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import SyncSpec, Task, TaskKind
 
@@ -68,7 +70,8 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What was found out before the first write. `creates_namespace`: the destination is missing, and ours to create."""
+    """What was found out before the first write. `creates_namespace`: the destination is missing, and ours to create. `selection`: what the
+    task is about, without what a canary has at work."""
 
     cluster: Cluster
     client: ApiClient
@@ -78,6 +81,7 @@ class Ground(msgspec.Struct, frozen=True):
     stored: StoredInventory
     leftovers: Leftovers
     creates_namespace: bool
+    selection: Selection = Selection()
     hook_faults: tuple[DelegateError, ...] = ()
     verdict: Verdict = Verdict()
 
@@ -139,13 +143,19 @@ class Preparation:
 
     async def _look(self, cluster: Cluster, rendered: Rendered) -> Ground:
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
-        desired = await self._desire(cluster, rendered)
-        self._report.notice(desired.notices)
+        selection = self._task.selection
+        desired = await self._desire(cluster, rendered, selection)
         self._check_allowed(desired)
         creates = await self._check_namespace(cluster.name, client, desired)
+        stored = await InventoryStore(client, desired.application, desired.namespace).read()
+        members = {manifest.key for manifest in desired.manifests} | stored.inventory.keys()
+        if held := await held_by_canaries(client, members, self._context.task_id):
+            selection = selection.without(held)
+            desired = await self._desire(cluster, rendered, selection)
+            self._report.notice(f"{key} is left as it is: {words}" for key, words in held.items())
+        self._report.notice(desired.notices)
         if may_be_helms(self._spec.all_sources) and not creates:
             self._report.notice(await find_pending_releases(client, desired.namespace))
-        stored = await InventoryStore(client, desired.application, desired.namespace).read()
         created = desired.namespace if creates else ""
         dry_runner = DryRunner(
             client,
@@ -158,8 +168,7 @@ class Preparation:
         planner = Planner(client, cluster.discovery, desired, dry_runner, force=self._task.options.force, created_namespace=created)
         findings = await planner.plan_all()
         faults = await planner.hook_faults()
-        ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, faults)
-        selection = self._task.selection
+        ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, selection, faults)
         stale = to_prune(stored.inventory, (*ground.entries(), *desired.spared))
         stale = tuple(entry for entry in stale if entry.key in selection)
         if not stale:
@@ -242,7 +251,7 @@ class Preparation:
             namespace = manifest.name if is_namespace else manifest.key.namespace
             self._context.check_namespace(namespace, str(manifest.key))
 
-    async def _desire(self, cluster: Cluster, rendered: Rendered) -> DesiredSet:
+    async def _desire(self, cluster: Cluster, rendered: Rendered, selection: Selection) -> DesiredSet:
         scopes = await cluster.discovery.scopes()
         unavailable = await cluster.discovery.unavailable_groups()
         # Some thousand objects take some hundred milliseconds of hashing: not on the loop.
@@ -254,7 +263,7 @@ class Preparation:
             destination_namespace=self._task.destination.namespace,
             scopes=scopes,
             unavailable_groups=unavailable,
-            rules=Rules(self._task.selection, self._spec.ignore_differences, self._spec.ownership, self._options),
+            rules=Rules(selection, self._spec.ignore_differences, self._spec.ownership, self._options),
         )
 
     async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:

@@ -36,7 +36,7 @@ class SyncRun:
         if self._preparation.only_shows:
             self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else self._sync_status(ground, ground.leftovers.extraneous)
             return
-        if plan.has_changes and self._task.selection.is_whole and not self._task.options.force:
+        if plan.has_changes and ground.selection.is_whole and not self._task.options.force:
             desired = ground.desired
             await refuse_known_bad(ground.client, desired.application, desired.namespace, desired.whole)
         if plan.has_writes or _owes_record(ground):
@@ -52,7 +52,7 @@ class SyncRun:
         """What can be said of the Application once what is wanted is as wanted."""
         if extraneous or any(finding.contest is not None for finding in ground.findings):
             return SyncStatus.OUT_OF_SYNC
-        return SyncStatus.SYNCED if self._task.selection.is_whole else SyncStatus.UNKNOWN
+        return SyncStatus.SYNCED if ground.selection.is_whole else SyncStatus.UNKNOWN
 
     def conclude(self, outcome: Outcome | None = None, error: DelegateError | None = None, message: str = "") -> TaskResult:
         touched = self._report.began_writing
