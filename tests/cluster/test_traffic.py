@@ -21,12 +21,14 @@ from delegate.engine.traffic.marks import Mark, mark_of, marked
 from delegate.engine.traffic.nginx import nginx_router
 from delegate.engine.traffic.patching import guarded_patch
 from delegate.engine.traffic.writing import Writer, type_of
-from delegate.model.resource_types import INGRESSES, SERVICES
+from delegate.model.resource_types import CONFIG_MAPS, INGRESSES, SERVICES
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.results import Outcome
+from delegate.model.rollouts.journals import RESUME_ANNOTATION, journal_name
 from delegate.model.rollouts.loads import Load
 from tests.cluster.canaries import NEW, Canarist, image_of, stable_stands
 from tests.cluster.routes import HTTP_ROUTE, VIRTUAL_SERVICE, Ground, accept, accepted, main_ingress, served
+from tests.cluster.servers import eventually
 
 ROUTE = {"httpRoute": "web", "timeout": "15s"}
 
@@ -258,6 +260,37 @@ async def test_a_whole_canary_by_ingress(canarist: Canarist, cluster: Cluster) -
     assert await image_of(cluster.client, canarist.namespace) == NEW
     assert not await ground.exists(INGRESSES, "web-canary")
     assert not await ground.exists(SERVICES, "web-canary")
+
+
+async def test_a_weight_that_somebody_writes_in_a_pause_holds_the_canary(canarist: Canarist, cluster: Cluster) -> None:
+    """Case 12: it is not written over, and nothing is seen of a share that isn't there; who resumes has it put back."""
+    await stable_stands(cluster.client, canarist.namespace)
+    await cluster.client.create(INGRESSES, main_ingress(Ground(cluster, canarist.namespace)))
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(str(data.get("words", "")))
+    steps: tuple[JsonObject, ...] = ({"setWeight": 30}, {"pause": {}})
+    running = asyncio.create_task(canarist.run(*steps, routing={"nginx": {"ingress": "web"}}, drain="0s"))
+    await eventually(lambda: any(words.startswith("pauses") for words in told), within=20)
+    weight = "nginx.ingress.kubernetes.io/canary-weight"
+    await cluster.client.patch(INGRESSES, canarist.namespace, "web-canary", {"metadata": {"annotations": {weight: "50"}}})
+    await eventually(lambda: any(words.startswith("held:") for words in told), within=20)
+    foreign = (await cluster.client.get(INGRESSES, canarist.namespace, "web-canary"))["metadata"]["annotations"][weight]
+
+    await resumed(cluster, canarist)
+    await eventually(lambda: "resumed" in told, within=20)
+    ours = (await cluster.client.get(INGRESSES, canarist.namespace, "web-canary"))["metadata"]["annotations"][weight]
+    await resumed(cluster, canarist)
+    result = await running
+
+    assert (foreign, ours) == ("50", "30")
+    assert "the weight reads 50% after 30% was written" in next(words for words in told if words.startswith("held:"))
+    assert result.outcome is Outcome.SUCCEEDED, (result.message, result.error)
+
+
+async def resumed(cluster: Cluster, canarist: Canarist) -> None:
+    """By the journal's annotation, as by hand."""
+    patch = {"metadata": {"annotations": {RESUME_ANNOTATION: "now"}}}
+    await cluster.client.patch(CONFIG_MAPS, canarist.namespace, journal_name("Deployment", "web"), patch)
 
 
 async def test_blue_and_green_by_the_selector_of_the_service(canarist: Canarist, cluster: Cluster) -> None:

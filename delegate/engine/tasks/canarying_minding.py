@@ -11,6 +11,7 @@ from delegate.engine.tasks.canarying_keeping import JournalKeeper
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass
 from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_pods import NewPods
+from delegate.engine.tasks.canarying_routing import Traffic
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import CanaryFailedError
@@ -37,9 +38,9 @@ class Minder:
         background: BackgroundChecks,
         context: AttemptContext,
         clock: Clock,
-        routed: bool,
+        traffic: Traffic,
     ) -> None:
-        self._routed = routed
+        self._traffic = traffic
         self._spec = plan.spec
         self.wait = Wait(plan.spec.progress_seconds, plan.fail_fast_after)
         self._keeper = keeper
@@ -108,6 +109,7 @@ class Minder:
         serving = await self._pods.check(stable, journal)
         if not journal.count:
             return
+        await self._traffic.mind(journal)
         if serving is not None:
             self._refuse_short(serving, journal.count)
         share = self._pods.share_of(stable, journal, journal.weight)
@@ -125,7 +127,7 @@ class Minder:
             return
         now = self._clock.monotonic()
         self._short_since = self._short_since or now
-        patience = self.wait.seconds if serving else min(self.wait.fail_fast_after, _BLIND_SECONDS if self._routed else math.inf)
+        patience = self.wait.seconds if serving else min(self.wait.fail_fast_after, _BLIND_SECONDS if self._traffic.separates else math.inf)
         if now - self._short_since >= patience:
             raise CanaryFailedError(
                 f"{serving} of {count} new pods are ready, for {patience:g} s now", hint="look at the new version's pods and their events"

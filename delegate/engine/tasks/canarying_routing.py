@@ -1,7 +1,7 @@
 """The load of one canary, as its router shifts it: never without authority, and read back."""
 
 from delegate.engine.tasks.canarying_sets import Authority
-from delegate.engine.traffic.errors import RouteNotInForceError
+from delegate.engine.traffic.errors import ForeignRouteError, RouteNotInForceError
 from delegate.engine.traffic.routers import Router
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.loads import Load
@@ -27,6 +27,21 @@ class Traffic:
             await self._router.set_load(load, journal.routes)
             await self._read_back(load, journal)
 
+    async def mind(self, journal: Journal) -> None:
+        """What is seen counts for the load that was wanted alone. Raises ForeignRouteError where somebody has written another one."""
+        if self.separates and (words := await self._difference(journal.load, journal)):
+            raise ForeignRouteError(
+                f"somebody else shifts the load of {journal.workload}: {words}",
+                hint="let nobody else write the route (a GitOps tool has to ignore its weights), then resume or cancel the task",
+            )
+
+    async def renew(self, journal: Journal) -> None:
+        """The journal's load again, whatever somebody else has made of it: at the word of who resumes."""
+        if self.separates and await self._difference(journal.load, journal):
+            self._authority.check()
+            await self._router.restore(journal.routes)
+            await self.shift(journal.load, journal)
+
     async def take_back(self, journal: Journal) -> None:
         """After this no load goes to the new version."""
         await self._router.restore(journal.routes)
@@ -37,15 +52,19 @@ class Traffic:
         await self._router.clear()
 
     async def _read_back(self, load: Load, journal: Journal) -> None:
+        if words := await self._difference(load, journal):
+            raise RouteNotInForceError(words, hint="see who else writes the route")
+
+    async def _difference(self, load: Load, journal: Journal) -> str:
+        """How what stands is not this load; empty where it is, or nobody can tell."""
         stands = await self._router.read_load(journal.routes)
         if stands is None:
-            return
+            return ""
         if abs(stands.weight - load.weight) > _CLOSE_ENOUGH:
-            words = f"the weight reads {stands.weight:g}% after {load.weight:g}% was written"
-            raise RouteNotInForceError(words, hint="see who else writes the route")
+            return f"the weight reads {stands.weight:g}% after {load.weight:g}% was written"
         if stands.header_routes != load.header_routes:
-            words = f"the header routes read {_listed(stands)} after {_listed(load)} were written"
-            raise RouteNotInForceError(words, hint="see who else writes the route")
+            return f"the header routes read {_listed(stands)} after {_listed(load)} were written"
+        return ""
 
 
 def _listed(load: Load) -> str:

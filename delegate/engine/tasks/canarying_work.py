@@ -77,7 +77,7 @@ class CanaryWork:
             background=background,
             context=context,
             clock=client.clock,
-            routed=router.separates,
+            traffic=self._traffic,
         )
         self._steps = Steps(
             keeper=self._keeper,
@@ -202,6 +202,9 @@ class CanaryWork:
                 await self._clock.sleep(TICK_SECONDS)
         if self.journal.count:
             await self._minder.size(Share(self.journal.weight, self.journal.weight, self.journal.count, 0))
+        if self.journal.count and self._traffic.separates:
+            await self._minder.await_ready(self.journal.count)
+            await self._traffic.renew(self.journal)
         resumed = self.journal.moved(Move.RESUME, self._keeper.now(), "resumed")
         await self._keeper.record(msgspec.structs.replace(resumed, reason="", fails={}))
         self._background.carry({})
