@@ -135,8 +135,9 @@ class Source(Strict, frozen=True, rename={"repo_url": "repoURL", "target_revisio
     """Where manifests come from. An empty `repo_url` is a directory of this machine, for local commands only.
 
     With `chart`, the repository is one of charts (HTTP, or an OCI registry) and `target_revision` a version or a range of
-    versions. With `verify` a commit is only read where it is signed. `ref` gives the source a name that other sources reach
-    its files by; one with nothing but a ref holds no manifests itself.
+    versions. With `verify` a commit is only read where it is signed. `submodules` and `lfs` say whether those are fetched where
+    they are read; None leaves it to the settings and to what is written of the repository. `ref` gives the source a name that
+    other sources reach its files by; one with nothing but a ref holds no manifests itself.
     """
 
     repo_url: str = ""
@@ -147,6 +148,8 @@ class Source(Strict, frozen=True, rename={"repo_url": "repoURL", "target_revisio
     name: str = ""
     tag_prefix: str = ""
     verify: SignaturePolicy | None = None
+    submodules: bool | None = None
+    lfs: bool | None = None
     type: SourceType = SourceType.DETECT
     directory: DirectoryOptions = DirectoryOptions()
     helm: HelmOptions | None = None
@@ -185,6 +188,9 @@ def faults_of_sources(sources: Sequence[Source]) -> Iterator[tuple[str, str, str
         refs[source.ref] = index
         if source.verify is not None and (source.chart or not source.repo_url or source.repo_url.startswith("oci://")):
             yield f"{place}.verify", "signatures are those of commits and tags in Git", "remove `verify`"
+        for name in ("submodules", "lfs"):
+            if getattr(source, name) and (source.chart or source.repo_url.startswith("oci://")):
+                yield f"{place}.{name}", "only repositories of Git have that", f"remove `{name}`"
         yield from _faults_of_release(source, place)
     if sources and all(source.is_reference for source in sources):
         yield "", "no source has a path or a chart, so there is nothing to render", "give one of them a path"

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import asyncssh
 import pytest
@@ -207,7 +207,7 @@ class SshServer:
         self.commands: list[str] = []
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator["SshServer"]:
+    async def running(self) -> AsyncIterator[Self]:
         keys = asyncssh.import_authorized_keys(self.user_key.export_public_key().decode())
         server = await asyncssh.listen(
             "127.0.0.1", 0, server_host_keys=[self.host_key], authorized_client_keys=keys, process_factory=self._serve, encoding=None

@@ -39,6 +39,11 @@ class LocalTree:
     async def read_link(self, handle: Parts, shown: str) -> str:
         return await asyncio.to_thread(self._read_link, handle, shown)
 
+    async def open_submodule(self, handle: Parts, shown: str) -> Entry[Parts] | None:
+        """None: here are files and directories alone."""
+        del handle, shown
+        return None
+
     async def read_files(self, found: Sequence[Found[Parts]]) -> list[SourceFile]:
         """Raises UnreadableFileError and SourceTooLargeError."""
         return await asyncio.to_thread(self._read_all, found)

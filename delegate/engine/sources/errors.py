@@ -41,6 +41,7 @@ DelegateError
  │    ├── RevisionNotFoundError
  │    ├── AmbiguousRevisionError
  │    ├── SignatureError              policy: not signed as it has to be
+ │    ├── LargeFileError              what Git LFS keeps can't be had, or is something else
  │    ├── HostUnreachableError        retryable
  │    ├── TransferError               retryable
  │    ├── GitTimeoutError             retryable
@@ -250,6 +251,10 @@ class AmbiguousRevisionError(GitError):
 class SignatureError(GitError):
     default_code = "policy.signature"
     category = Category.POLICY
+
+
+class LargeFileError(GitError):
+    default_code = "dependency.git_lfs"
 
 
 class HostUnreachableError(GitError):

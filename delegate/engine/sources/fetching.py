@@ -8,6 +8,7 @@ import asyncio
 import base64
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -199,6 +200,15 @@ def _shown(url: str) -> str:
 
 def _words(error: BaseException) -> str:
     return redact(str(error) or type(error).__name__)[:_WORDS]
+
+
+async def system_authority(outside: Mapping[str, str]) -> str:
+    """The authorities that an environment names (SSL_CERT_FILE); empty: those of the system. Raises FetchUrlError."""
+    file = outside.get("SSL_CERT_FILE", "")
+    try:
+        return await asyncio.to_thread(Path(file).read_text) if file else ""
+    except OSError as error:
+        raise FetchUrlError(f"{file} can't be read: {error.strerror}", hint="correct SSL_CERT_FILE") from error
 
 
 def proxies_of(entry_proxy: SecretUrl | None, entry_no_proxy: str, rules: ProxyRules) -> ProxyRules:

@@ -15,7 +15,8 @@ class SourceLimits(msgspec.Struct, frozen=True):
     """Bounds of one source.
 
     `nodes`, `depth` and the two `alias_` bounds hold for one file, after the expansion of aliases; `cache_bytes` for all
-    decoded sources that are kept in memory; `faults` is how many of a set are told before the rest is only counted.
+    decoded sources that are kept in memory; `submodules` are those that one source is read from, within each other up to
+    `submodule_depth`; `faults` is how many of a set are told before the rest is only counted.
     """
 
     files: int = 10_000
@@ -28,5 +29,7 @@ class SourceLimits(msgspec.Struct, frozen=True):
     directory_depth: int = 64
     listing_bytes: int = 64 * MEBIBYTE
     cache_bytes: int = 16 * MEBIBYTE
+    submodules: int = 64
+    submodule_depth: int = 8
     faults: int = 500
     notices: int = 20

@@ -28,9 +28,11 @@ from delegate.engine.sources.errors import (
     SourceTimeoutError,
     metric_kind,
 )
+from delegate.engine.sources.git.checkouts import Wanted
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.repositories import GitRepositories
 from delegate.engine.sources.git.settings import GitSettings
+from delegate.engine.sources.git.urls import RepositoryUrl
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.rendering import detect_type, render_directory, render_request
 from delegate.engine.sources.renders import Rendered, ResolvedRevision, merged, rendered_from
@@ -83,6 +85,7 @@ class Sources:
         book = book or AccessBook(rendering.repositories_dir)
         logins = Logins(settings or GitSettings(), book, environment)
         self._allow_local = allow_local
+        self._submodules = rendering.git_submodules
         self._on_fault = on_fault
         self._limits = limits
         self._git = GitRepositories(cache_dir=cache_dir, logins=logins, limits=limits, allow_local=allow_local, environment=environment)
@@ -216,8 +219,15 @@ class Sources:
             url = self._git.parse(source.repo_url)
             policies = [policy for policy in (source.verify, await self._git.policy_of(project)) if policy is not None]
             signed = await self._git.verify(url, revision.revision, revision.ref, policies)
-            async with self._git.open_tree(url, revision.revision, revision.ref) as tree:
+            wanted = await self._wanted(source, url)
+            opening = self._git.open_checkout(url, revision.revision, revision.ref, wanted) if wanted else None
+            async with opening or self._git.open_tree(url, revision.revision, revision.ref) as tree:
                 yield _Opened(tree, source, f"{url.shown} at {revision.revision[:12]}", signed)
+
+    async def _wanted(self, source: Source, url: RepositoryUrl) -> Wanted:
+        """What a source says of submodules and Git LFS; else what the settings say of all, and what is written of its repository."""
+        submodules = self._submodules if source.submodules is None else source.submodules
+        return Wanted(submodules, await self._git.wants_lfs(url) if source.lfs is None else source.lfs)
 
     def _request(self, opened: _Opened, revision: ResolvedRevision, target: Target, lent: Mapping[str, Lent]) -> Request[Any]:
         source = opened.source

@@ -28,6 +28,7 @@ from delegate.engine.sources.trees import (
     Place,
     Tree,
     find_place,
+    opened,
     split_path,
     text_of,
     top_of,
@@ -98,7 +99,10 @@ class Search(Generic[Handle]):
                 await self._follow(place, name, shown, is_manifest=is_manifest, excluded=self._chosen.excludes(relative))
             case EntryKind.SUBMODULE:
                 if self._recurse and not self._chosen.excludes(relative):
-                    raise absent_submodule(path, self._where)
+                    entry = await opened(self._tree, entry, path)
+                    if entry.kind is EntryKind.SUBMODULE:
+                        raise absent_submodule(path, self._where)
+                    await self._walk(Place((*place.above, (name, place.entry)), entry), shown)
             case EntryKind.OTHER:
                 if is_manifest:
                     raise UnreadableFileError(f"{self._where}: {path} is no regular file", file=path)
@@ -157,5 +161,5 @@ _LINK_HINT = "point it to a file inside the source, or leave it out with `exclud
 
 
 def absent_submodule(path: str, where: str) -> SubmoduleError:
-    hint = "submodules are not fetched; leave it out with `exclude`, or keep the manifests in the repository itself"
+    hint = "say `submodules: true` of the source (or DELEGATE_GIT_SUBMODULES) to have it fetched, or leave it out with `exclude`"
     return SubmoduleError(f"{where}: {path} is a submodule, whose content is not here", hint=hint, file=path)

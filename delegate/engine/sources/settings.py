@@ -14,7 +14,7 @@ class RenderSettings(msgspec.Struct, frozen=True):
 
     `repositories_dir` holds Secrets and ConfigMaps of repositories in Argo CD's format (see `access.books`), and so does a
     namespace of the delegate's own cluster. `git_author` (`Name <email>`) signs what is written into repositories, `forges` say which
-    kind of forge a host is (`git.example=gitlab`).
+    kind of forge a host is (`git.example=gitlab`). `git_submodules` has submodules fetched where a source doesn't say otherwise.
     """
 
     helm: str = "helm"
@@ -23,6 +23,7 @@ class RenderSettings(msgspec.Struct, frozen=True):
     repositories_namespace: str = ""
     git_author: str = ""
     forges: tuple[str, ...] = ()
+    git_submodules: bool = False
     limits: RenderLimits = RenderLimits()
 
     @classmethod
@@ -34,4 +35,5 @@ class RenderSettings(msgspec.Struct, frozen=True):
             section.repositories_namespace,
             git_author=section.git_author,
             forges=section.forges,
+            git_submodules=section.git_submodules,
         )

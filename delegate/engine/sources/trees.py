@@ -54,6 +54,10 @@ class Tree(Protocol[Handle]):
         """Where a symbolic link points."""
         ...
 
+    async def open_submodule(self, handle: Handle, shown: str) -> Entry[Handle] | None:
+        """The directory that a submodule is; None where its content isn't here, and isn't to be fetched."""
+        ...
+
     async def read_files(self, found: Sequence[Found[Handle]]) -> list[SourceFile]:
         """The files, in order. Raises SourceTooLargeError where one or all of them are past their limits."""
         ...
@@ -148,8 +152,15 @@ async def find_place(tree: Tree[Handle], start: Place[Handle], parts: Sequence[s
                 raise OutsideError
             pending += reversed(target.split("/"))
             continue
-        place = Place((*place.above, (part, place.entry)), entry)
+        place = Place((*place.above, (part, place.entry)), await opened(tree, entry, part))
     return place._replace(links=tuple(links))
+
+
+async def opened(tree: Tree[Handle], entry: Entry[Handle], shown: str) -> Entry[Handle]:
+    """The directory that a submodule is, where its content can be had; any other entry as it is."""
+    if entry.kind is not EntryKind.SUBMODULE:
+        return entry
+    return await tree.open_submodule(entry.handle, shown) or entry
 
 
 def top_of(tree: Tree[Handle]) -> Place[Handle]:

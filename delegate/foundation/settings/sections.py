@@ -274,6 +274,12 @@ class Sources:
         "Kinds of hosts that merge requests are made at, where the name does not tell: git.example=gitlab (see docs/git-update.md).",
         default=(),
     )
+    git_submodules: bool = setting(
+        "DELEGATE_GIT_SUBMODULES",
+        BOOLEAN,
+        "Fetches the submodules that a source is read from, where the source does not say `submodules` itself.",
+        default=False,
+    )
 
 
 @section

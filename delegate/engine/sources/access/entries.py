@@ -67,6 +67,7 @@ class Entry(msgspec.Struct, frozen=True):
     insecure: bool = False
     ignore_host_key: bool = False
     plain_http: bool = False
+    enable_lfs: bool = False
     unsupported: tuple[str, ...] = ()
     origin: str = ""
 
@@ -183,6 +184,7 @@ def read_entry(data: Mapping[str, str], origin: str, *, is_template: bool) -> En
         insecure=_flag(data, "insecure"),
         ignore_host_key=_flag(data, "insecureIgnoreHostKey"),
         plain_http=_flag(data, "insecureOCIForceHttp"),
+        enable_lfs=_flag(data, "enableLfs"),
         unsupported=tuple(name for name in _UNSUPPORTED if data.get(name, "").lower() not in ("", "false")),
         origin=origin,
     )
@@ -201,8 +203,9 @@ def find_entry(entries: Sequence[Entry], url: str, kinds: Iterable[Kind]) -> Ent
     template = max((entry for entry in possible if entry.is_template), key=lambda entry: len(entry.url), default=None)
     if own is None or own.has_credentials or template is None:
         return own or template
-    kept = {"url": own.url, "name": own.name, "is_template": False, "insecure": own.insecure or template.insecure}
-    return msgspec.structs.replace(template, **kept, proxy=own.proxy or template.proxy, no_proxy=own.no_proxy or template.no_proxy)
+    kept = {"url": own.url, "name": own.name, "is_template": False, "proxy": own.proxy or template.proxy}
+    flags = {"insecure": own.insecure or template.insecure, "enable_lfs": own.enable_lfs or template.enable_lfs}
+    return msgspec.structs.replace(template, **kept, **flags, no_proxy=own.no_proxy or template.no_proxy)
 
 
 def normalize(url: str) -> str:

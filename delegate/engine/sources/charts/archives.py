@@ -40,6 +40,11 @@ class ArchiveTree:
         del shown
         return str(self._contents[handle])
 
+    async def open_submodule(self, handle: Parts, shown: str) -> Entry[Parts] | None:
+        """None: here are files and directories alone."""
+        del handle, shown
+        return None
+
     async def read_files(self, found: Sequence[Found[Parts]]) -> list[SourceFile]:
         return [SourceFile(path, bytes(self._contents[handle])) for path, handle in found]  # type: ignore[arg-type]  # files are bytes
 

@@ -14,17 +14,18 @@ from delegate.engine.sources.access.entries import Entry, Kind
 from delegate.engine.sources.charts.archives import ArchiveTree, read_archive
 from delegate.engine.sources.charts.indexes import ChartVersion, HttpRepository, check_digest
 from delegate.engine.sources.charts.registries import Registry
-from delegate.engine.sources.charts.stores import ArchiveStore
 from delegate.engine.sources.dependencies import Dependency
-from delegate.engine.sources.errors import AccessError, FetchUrlError
-from delegate.engine.sources.fetching import WebAccess, proxies_of, rules_from
+from delegate.engine.sources.errors import AccessError
+from delegate.engine.sources.fetching import WebAccess, proxies_of, rules_from, system_authority
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.files import SourceFile
+from delegate.engine.sources.stores import DigestStore
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret, hide_credentials
 from delegate.model.sources import Source
 
 _MOST_REPOSITORIES = 50
+_MOST_ARCHIVES = 200
 _ALIASES = ("@", "alias:")
 
 
@@ -42,8 +43,8 @@ class ChartRepositories:
         self._book = book
         self._limits = limits
         self._rules = rules_from(environment)
-        self._authority_file = environment.get("SSL_CERT_FILE", "")
-        self._store = ArchiveStore(cache_dir / "charts")
+        self._environment = environment
+        self._store = DigestStore(cache_dir / "charts", most_files=_MOST_ARCHIVES)
         self._http: OrderedDict[str, HttpRepository] = OrderedDict()
         self._registries: OrderedDict[str, Registry] = OrderedDict()
         self._unpromised: dict[tuple[str, str], str] = {}
@@ -116,7 +117,7 @@ class ChartRepositories:
             raise AccessError(f"{hide_credentials(address)}: {', '.join(entry.unsupported)} is not supported", file=entry.origin)
         current = await self._book.current()
         url = address if "://" in address else f"https://{address}"
-        authority = current.authority_for(url) or await asyncio.to_thread(self._system_authority)
+        authority = current.authority_for(url) or await system_authority(self._environment)
         given = _from_entry(entry) if entry is not None else WebAccess()
         parts = urlsplit(url)
         if parts.password:
@@ -125,12 +126,6 @@ class ChartRepositories:
             given = msgspec.structs.replace(given, username=parts.username or "", password=password)
         proxies = proxies_of(entry.proxy, entry.no_proxy, self._rules) if entry is not None else self._rules
         return msgspec.structs.replace(given, authority=authority, proxies=proxies)
-
-    def _system_authority(self) -> str:
-        try:
-            return Path(self._authority_file).read_text() if self._authority_file else ""
-        except OSError as error:
-            raise FetchUrlError(f"{self._authority_file} can't be read: {error.strerror}", hint="correct SSL_CERT_FILE") from error
 
     def _repository(self, address: str) -> HttpRepository:
         if address not in self._http:

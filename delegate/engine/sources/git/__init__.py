@@ -2,5 +2,5 @@
 
 `urls` reads addresses, `settings` holds what may differ from place to place, `environments` hardens every call, `faults`
 turns git's words into errors, `references` decides what a revision means (pure), `mirrors` fetches under a lock,
-`objects` reads trees and blobs without a work tree.
+`objects` reads trees and blobs without a work tree; `checkouts` puts `submodules` and what `lfs` keeps in their places.
 """

@@ -55,8 +55,19 @@ class Logins:
             return given or Login()
         access = await self._book.current()
         entry = None if given is not None else await self._book.find(url.address, (Kind.GIT,))
+        if given is None and entry is None and url.superproject is not None and url.superproject.origin == url.origin:
+            return await self.login_for(url.superproject, rejected=rejected)
         trusted = given or (Login(url.username) if entry is None else await self._login_of(entry, url, access, rejected=rejected))
         return _with_trust(trusted, url, access)
+
+    async def wants_lfs(self, url: RepositoryUrl) -> bool:
+        """Whether what is written of a repository has its Git LFS files fetched. Raises AccessError."""
+        entry = await self._book.find(url.address, (Kind.GIT,))
+        return entry is not None and entry.enable_lfs
+
+    async def authority_for(self, url: str) -> str:
+        """The authorities that a host's certificate has to come from; empty: those of the system. Raises AccessError."""
+        return (await self._book.current()).authority_for(url)
 
     async def _login_of(self, entry: Entry, url: RepositoryUrl, access: Access, *, rejected: bool) -> Login:
         if entry.unsupported:

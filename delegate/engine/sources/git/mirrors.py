@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,11 +28,14 @@ from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.engine.sources.keyfiles import private_files
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.sharing import SharedCall
+from delegate.engine.sources.stores import DigestStore
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _MOST_PACKS = 40
 """Packs before they are put together; each fetch adds one."""
+_WORDS_BYTES = 1024 * 1024
+_MOST_LARGE_FILES = 1000
 _ID_CHARACTERS = 32
 _SHA256_CHARACTERS = 64
 _STALE_PATTERNS = ("*.lock", "refs/**/*.lock", "objects/**/tmp_*", "objects/**/*.lock")
@@ -52,6 +56,12 @@ class Mirror:
         self._outside = outside
         self._local = environments.local_environment(outside, self._home)
         self._listing = SharedCall(self._list)
+
+    @property
+    def large_files(self) -> tuple[DigestStore, MirrorLock]:
+        """Where files of Git LFS are kept, and who may fetch them."""
+        store = DigestStore(self.path.with_suffix(".lfs"), most_files=_MOST_LARGE_FILES)
+        return store, MirrorLock(self.path.with_suffix(".lfs.lock"))
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -153,6 +163,18 @@ class Mirror:
     async def talk(self, *arguments: str) -> tuple[Completed, Login]:
         """Runs a git command on the mirror that talks to the repository, as whoever we are to it; says also who that was."""
         return await self._run_remote(("git", f"--git-dir={self.path}", *arguments))
+
+    async def ask_host(self, *words: str) -> tuple[Completed, Login]:
+        """Runs a command at the host of a repository that is reached by SSH, as git would run its own there."""
+        destination, _ = self.url.ssh_destination
+        self._make_home()
+        login = await self._logins.login_for(self.url)
+        async with private_files(self._keys, login.files) as files:
+            settings = self._logins.settings
+            environment = environments.remote_environment(self._outside, self._home, self.url, login=login, settings=settings, files=files)
+            arguments = (*shlex.split(environment["GIT_SSH_COMMAND"]), *destination, shlex.join(words))
+            command = Command(arguments, environment, directory=self._home)
+            return await run_command(command, timeout=_LONGEST_CALL_SECONDS, stdout_limit=_WORDS_BYTES), login
 
     async def _list(self) -> References:
         self._make_home()

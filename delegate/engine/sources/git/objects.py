@@ -162,6 +162,11 @@ class CommitTree:
         (target,) = await self._reader.read_blobs([handle], _LONGEST_LINK)
         return target.decode(errors="surrogateescape")
 
+    async def open_submodule(self, handle: str, shown: str) -> Entry[str] | None:
+        """None: a commit holds nothing of its submodules but their commits' ids (see `checkouts`)."""
+        del handle, shown
+        return None
+
     async def read_files(self, found: Sequence[Found[str]]) -> list[SourceFile]:
         """Raises SourceTooLargeError where a file or all of them are past their limits."""
         files: list[SourceFile] = []

@@ -19,6 +19,9 @@ from delegate.engine.sources.errors import (
 )
 from delegate.engine.sources.fetching import rules_from
 from delegate.engine.sources.git import references
+from delegate.engine.sources.git.checkouts import Checkout, Module, Wanted
+from delegate.engine.sources.git.hosts import LargeFileHost
+from delegate.engine.sources.git.lfs import LargeFiles
 from delegate.engine.sources.git.logins import Logins
 from delegate.engine.sources.git.mirrors import Mirror
 from delegate.engine.sources.git.objects import CommitTree, TreeMemory, open_objects, root_of
@@ -96,6 +99,33 @@ class GitRepositories:
         where = f"{url.shown} at {commit[:12]}"
         async with open_objects(directory, mirror.environment, where) as reader:
             yield await CommitTree.of_commit(reader, commit, self._memory, directory, self._limits)
+
+    @contextlib.asynccontextmanager
+    async def open_checkout(self, url: RepositoryUrl, commit: str, ref: str, wanted: Wanted) -> AsyncIterator[Checkout]:
+        """The same with submodules or the files of Git LFS, which are fetched as they are read. Raises what `Checkout` does besides."""
+        async with contextlib.AsyncExitStack() as stack:
+
+            async def open_module(url: RepositoryUrl, commit: str, depth: int, ref: str = "") -> Module:
+                tree = await stack.enter_async_context(self.open_tree(url, commit, ref))
+                return Module(url, tree, self._mirror(url).environment, depth, self._large_files(url) if wanted.large_files else None)
+
+            yield Checkout(
+                await open_module(url, commit, 0, ref),
+                wanted=wanted,
+                open_module=open_module,
+                discard=self.discard,
+                allow_http=self._logins.settings.allow_http,
+                limits=self._limits,
+            )
+
+    async def wants_lfs(self, url: RepositoryUrl) -> bool:
+        """Whether what is written of a repository has its Git LFS files fetched. Raises AccessError."""
+        return await self._logins.wants_lfs(url)
+
+    def _large_files(self, url: RepositoryUrl) -> LargeFiles:
+        mirror = self._mirror(url)
+        store, lock = mirror.large_files
+        return LargeFiles(url, LargeFileHost(mirror, self._logins, self._environment), store=store, lock=lock, limits=self._limits)
 
     def writer(self, url: RepositoryUrl, identity: Identity) -> RepositoryWriter:
         """What commits to a repository and pushes, as `identity`."""

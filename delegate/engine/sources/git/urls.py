@@ -32,7 +32,8 @@ class RepositoryUrl(msgspec.Struct, frozen=True):
     """A repository's address, read.
 
     `address` carries no password and may stand in an argument list; `key` is the same for each way to write it; `shown`
-    is for people. The credentials that a URL carried are kept beside it.
+    is for people. The credentials that a URL carried are kept beside it. A submodule knows its superproject, whose login is
+    good for it too where both are on one host.
     """
 
     transport: Transport
@@ -42,6 +43,25 @@ class RepositoryUrl(msgspec.Struct, frozen=True):
     shown: str
     username: str = ""
     password: Secret | None = None
+    superproject: "RepositoryUrl | None" = None
+
+    @property
+    def ssh_destination(self) -> tuple[tuple[str, ...], str]:
+        """For an address of SSH: ssh's arguments that say where to, and the path there."""
+        user = ("-l", self.username) if self.username else ()
+        scp_like = None if "://" in self.address else _SCP_LIKE.fullmatch(self.address)
+        if scp_like is not None:
+            return (*user, "--", self.host), str(scp_like[3])
+        parts = urlsplit(self.address)
+        port = ("-p", str(parts.port)) if parts.port else ()
+        return (*user, *port, "--", self.host), parts.path
+
+    @property
+    def origin(self) -> tuple[Transport, str, str]:
+        """Protocol, host and port: what credentials are for."""
+        authority = self.key.partition("://")[2].partition("/")[0].rpartition("@")[2]
+        port = authority.rpartition(":")[2]
+        return self.transport, self.host, port if port.isdigit() else str(_PORTS.get(self.transport, ""))
 
 
 def parse_url(text: str, *, allow_local: bool = False, allow_http: bool = False) -> RepositoryUrl:

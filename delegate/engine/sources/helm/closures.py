@@ -22,7 +22,7 @@ from delegate.engine.sources.errors import (
 from delegate.engine.sources.exporting import Export
 from delegate.engine.sources.helm.charts import CHART_FILE, DEPENDENCY_FILES, Chart, read_chart
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.loader.files import SourceFile
+from delegate.engine.sources.loader.files import SourceFile, refuse_pointers
 from delegate.engine.sources.searching import absent_submodule, find_start
 from delegate.engine.sources.trees import (
     CircleError,
@@ -36,6 +36,7 @@ from delegate.engine.sources.trees import (
     Place,
     Tree,
     find_place,
+    opened,
     text_of,
     top_of,
 )
@@ -102,6 +103,7 @@ class ChartClosure(Generic[Handle]):
                 raise ChartError(f"{self._where}: it is no file", file=text_of((*place.path, name)))
             found.append(Found(text_of((*place.path, name)), member.entry.handle))
         file, *others = await self._tree.read_files(found)
+        refuse_pointers([file, *others])
         return read_chart(file, others, self._limits)
 
     async def _present(self, place: Place[Handle], members: Mapping[str, Entry[Handle]]) -> list[str]:
@@ -141,17 +143,18 @@ class ChartClosure(Generic[Handle]):
     async def _walk(self, place: Place[Handle], to: Parts, entered: list[Parts]) -> None:
         if place.path in entered or len(entered) > self._limits.directory_depth:
             raise LinkError(f"{self._where}: {text_of(place.path)} leads in circles, or too deep", file=text_of(place.path))
-        for name, entry in (await self._tree.list_directory(place.entry.handle, text_of(place.path))).items():
+        for name, member in (await self._tree.list_directory(place.entry.handle, text_of(place.path))).items():
             if name == ".git":
                 continue
+            entry = await opened(self._tree, member, name)
+            if entry.kind is EntryKind.SUBMODULE:
+                raise absent_submodule(text_of((*place.path, name)), self._where)
             if entry.kind is EntryKind.LINK:
                 await self._follow(place, name, to, [*entered, place.path])
             elif entry.kind is EntryKind.DIRECTORY:
                 await self._walk(Place((*place.above, (name, place.entry)), entry), (*to, name), [*entered, place.path])
             elif entry.kind is EntryKind.FILE:
                 self._export.add_file((*to, name), entry.handle)
-            elif entry.kind is EntryKind.SUBMODULE:
-                raise absent_submodule(text_of((*place.path, name)), self._where)
 
     async def _follow(self, place: Place[Handle], name: str, to: Parts, entered: list[Parts]) -> None:
         """A link becomes what it leads to."""
@@ -230,9 +233,9 @@ class ValueSearch(Generic[Handle]):
             async for found in self._matches(directory, rest, above):
                 yield found
         for name in sorted(members):
-            kind = members[name].kind
-            if first == "**" and kind is EntryKind.DIRECTORY and name != ".git":
-                inner = Place((*directory.above, (name, directory.entry)), members[name])
+            entry = await opened(self._tree, members[name], name)
+            if first == "**" and entry.kind is EntryKind.DIRECTORY and name != ".git":
+                inner = Place((*directory.above, (name, directory.entry)), entry)
                 async for found in self._matches(inner, pattern, [*above, name]):
                     yield found
             if first == "**" and rest:
@@ -242,7 +245,7 @@ class ValueSearch(Generic[Handle]):
                     inner = await find_inside(self._tree, directory, (name,), self._where)
                     async for found in self._matches(inner, rest, [*above, name]):
                         yield found
-                elif kind in (EntryKind.FILE, EntryKind.LINK):
+                elif entry.kind in (EntryKind.FILE, EntryKind.LINK):
                     yield [*above, name]
 
 

@@ -17,7 +17,7 @@ from delegate.engine.sources.helm.integers import exact_arguments, may_hold_larg
 from delegate.engine.sources.helm.lookups import Window, digest_of
 from delegate.engine.sources.helm.values import file_argument, inline_values, merge, parameter_arguments
 from delegate.engine.sources.jails.running import Jail, open_jail, run_jailed
-from delegate.engine.sources.loader.files import Loaded, SourceFile
+from delegate.engine.sources.loader.files import Loaded, SourceFile, refuse_pointers
 from delegate.engine.sources.targets import Capabilities, Look, ServedKind, Target
 from delegate.engine.sources.trees import Handle, Place, text_of, top_of
 from delegate.engine.sources.variables import substitute
@@ -192,7 +192,9 @@ class _Run(Generic[Handle]):
 
     @classmethod
     async def prepare(cls, request: Request[Handle], workshop: Workshop, asked: _Asked[Handle]) -> "_Run[Handle]":
-        chart = [*await request.tree.read_files(asked.needed.export.files), *asked.needed.fetched]
+        own = await request.tree.read_files(asked.needed.export.files)
+        refuse_pointers([SourceFile(text_of((*asked.place.path, path)), data) for path, data in own])
+        chart = [*own, *asked.needed.fetched]
         placed = [SourceFile(f"{_CHART}/{path}", data) for path, data in chart]
         values = [SourceFile(f"{_VALUES}/{index}.yaml", await _read(each)) for index, each in enumerate(asked.values)]
         if asked.inline is not None:
@@ -287,4 +289,5 @@ def _impure(first: Sequence[Manifest], second: Sequence[Manifest]) -> list[str]:
 
 async def _read(value: ValueFile) -> bytes:
     (file,) = await value.tree.read_files([value.found])
+    refuse_pointers([file])
     return bytes(file.data)

@@ -21,7 +21,7 @@ from delegate.engine.sources.kustomize.documents import (
     texts_of,
 )
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.loader.files import SourceFile
+from delegate.engine.sources.loader.files import SourceFile, refuse_pointers
 from delegate.engine.sources.loader.plain import decode_documents
 from delegate.engine.sources.searching import absent_submodule
 from delegate.engine.sources.trees import (
@@ -97,6 +97,7 @@ class Closure(Generic[Handle]):
             raise KustomizationError(f"{self._where}: {text_of(path)} is no file", file=text_of(path))
         self.export.add_file(path, entry.handle)
         (file,) = await self._tree.read_files([Found(text_of(path), entry.handle)])
+        refuse_pointers([file])
         kustomization = read_kustomization(SourceFile(text_of(path), file.data), self._limits)
         self.kustomizations.append(kustomization)
         return kustomization

@@ -14,7 +14,7 @@ from delegate.engine.sources.kustomize.closures import Closure, Root, find_kusto
 from delegate.engine.sources.kustomize.documents import Kustomization
 from delegate.engine.sources.kustomize.origins import Origins, Written, generated_by
 from delegate.engine.sources.limits import SourceLimits
-from delegate.engine.sources.loader.files import Loaded, SourceFile, load
+from delegate.engine.sources.loader.files import Loaded, SourceFile, load, refuse_pointers
 from delegate.engine.sources.searching import find_start
 from delegate.engine.sources.trees import EntryKind, Handle, text_of
 from delegate.engine.sources.workshops import Product, Request, Workshop, fingerprint_of, key_of, words_of
@@ -60,6 +60,7 @@ async def render_kustomization(request: Request[Handle], workshop: Workshop) -> 
     loaded = await workshop.cached(key) if fingerprint else None
     if loaded is None:
         files = await request.tree.read_files(found)
+        refuse_pointers(files)
         key = key if fingerprint else key_of("kustomize", version, asked, fingerprint_of(files))
         loaded = await _Run(workshop, _Prepared(root, closure.kustomizations, files, edited, links)).render()
         await workshop.keep(key, loaded)

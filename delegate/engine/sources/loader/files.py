@@ -52,6 +52,13 @@ def load(files: Iterable[SourceFile], limits: SourceLimits | None = None, stop: 
     return Loaded(tuple(loading.manifests), tuple(loading.lines), loading.all_notices())
 
 
+def refuse_pointers(files: Iterable[SourceFile]) -> None:
+    """Raises a ForeignDocumentError for each file that is but a pointer to what Git LFS keeps, or an ErrorGroup of them."""
+    hint = "say `lfs: true` of the source, or enableLfs in its repository's Secret; in a work tree, `git lfs pull`"
+    pointers = [file.path for file in files if syntax.is_lfs_pointer(file.data)]
+    raise_all([ForeignDocumentError("LFS pointer, content not fetched", hint=hint, file=path) for path in pointers])
+
+
 class _Loading:
     def __init__(self, limits: SourceLimits, stop: threading.Event) -> None:
         self.stop = stop
@@ -82,8 +89,7 @@ class _Loading:
     def _documents(self, file: SourceFile) -> Iterable[Document]:
         if len(file.data) > self._limits.file_bytes:
             raise TooLargeError(f"{len(file.data)} bytes; the limit of one file is {self._limits.file_bytes}", file=file.path)
-        if syntax.is_lfs_pointer(file.data):
-            raise ForeignDocumentError("LFS pointer, content not fetched", hint="keep manifests out of Git LFS", file=file.path)
+        refuse_pointers([file])
         data = syntax.check_encoding(file.data, file.path)
         if data.lstrip()[:1] == b"{":
             try:

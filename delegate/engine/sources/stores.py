@@ -1,4 +1,4 @@
-"""Fetched archives on disk, by their digest: a version that was fetched once is not fetched again."""
+"""Fetched files on disk, by the SHA-256 of what they hold: what was fetched once is not fetched again."""
 
 import asyncio
 import contextlib
@@ -8,20 +8,21 @@ from pathlib import Path
 
 from delegate.engine.sources.errors import CacheDirectoryError
 
-_MOST_FILES = 200
+_UNFINISHED = "."
 
 
-class ArchiveStore:
-    """What is read is checked, so a file that was cut short or changed is none."""
+class DigestStore:
+    """The files used last. What is read is checked, so a file that was cut short or changed is none."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, most_files: int) -> None:
         self._directory = directory
+        self._most = most_files
 
     async def get(self, digest: str) -> bytes | None:
         return await asyncio.to_thread(self._read, digest) if digest else None
 
     async def put(self, data: bytes) -> str:
-        """Keeps an archive and returns its digest. Raises CacheDirectoryError."""
+        """Keeps a file and returns its digest. Raises CacheDirectoryError."""
         try:
             return await asyncio.to_thread(self._write, data)
         except OSError as error:
@@ -29,7 +30,7 @@ class ArchiveStore:
             raise CacheDirectoryError(words, hint="make room, or make the state directory writable") from error
 
     def _read(self, digest: str) -> bytes | None:
-        path = self._directory / f"{digest}.tgz"
+        path = self._directory / digest
         try:
             data = path.read_bytes()
             os.utime(path)
@@ -40,17 +41,17 @@ class ArchiveStore:
     def _write(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = self._directory / f".{digest}.{os.getpid()}"
+        unfinished = self._directory / f"{_UNFINISHED}{digest}.{os.getpid()}"
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        unfinished.replace(self._directory / f"{digest}.tgz")
+        unfinished.replace(self._directory / digest)
         self._prune()
         return digest
 
     def _prune(self) -> None:
         """The oldest ones go; another process may be doing the same."""
         with contextlib.suppress(OSError):
-            files = sorted(self._directory.glob("*.tgz"), key=lambda path: path.stat().st_mtime)
-            for path in files[:-_MOST_FILES]:
+            files = [path for path in self._directory.iterdir() if not path.name.startswith(_UNFINISHED)]
+            for path in sorted(files, key=lambda path: path.stat().st_mtime)[: -self._most]:
                 path.unlink(missing_ok=True)
