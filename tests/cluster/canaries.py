@@ -19,7 +19,7 @@ from delegate.engine.tasks.stopping import StopSignal
 from delegate.engine.verification.providers.registry import load_providers
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.resource_types import DEPLOYMENTS, SERVICES
-from delegate.model.resources import JsonObject
+from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import TaskResult
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.pauses import Pause
@@ -29,6 +29,7 @@ from delegate.model.tasks import read_task
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import deployment, syncer_for
 
+QUOTAS = ResourceType(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", namespaced=True)
 OLD, NEW = "registry.example/web:1.0", "registry.example/web:2.0"
 
 
@@ -144,6 +145,12 @@ async def stable_stands(client: ApiClient, namespace: str, replicas: int = 4, **
 def service(namespace: str) -> JsonObject:
     metadata = {"name": "web", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
+
+
+def no_more_pods(namespace: str) -> JsonObject:
+    """A quota that whatever stands already exceeds."""
+    metadata = {"name": "none", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "1"}}}
 
 
 async def _ready(client: ApiClient, namespace: str, replicas: int) -> bool:

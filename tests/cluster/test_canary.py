@@ -2,15 +2,19 @@
 
 import asyncio
 
+import pytest
+
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.rollouts.journals import RESUME_ANNOTATION, journal_name
 from delegate.model.rollouts.pauses import Pause
 from delegate.model.rollouts.states import Phase
-from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, watched
+from tests.cluster.canaries import NEW, OLD, QUOTAS, Canarist, image_of, journal_of, no_more_pods, replicas_of, stable_stands, watched
 from tests.cluster.servers import eventually
+from tests.cluster.syncing import deployment
 
 
 async def test_a_good_version_goes_through_its_steps_and_is_promoted(canarist: Canarist, cluster: Cluster) -> None:
@@ -60,6 +64,57 @@ async def test_a_share_that_no_number_of_pods_comes_near_is_refused(canarist: Ca
     assert result.outcome is Outcome.REFUSED, result
     assert "0% and 50%" in result.message
     assert result.requests.writes == 0
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "words"),
+    [
+        (0, {}, "scaled to zero"),
+        (
+            1,
+            {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "lets no pod stand beside its old ones (maxSurge 0)",
+        ),
+        (2, {"type": "Recreate"}, "lets no pod stand beside its old ones (strategy Recreate)"),
+    ],
+)
+async def test_a_workload_that_nothing_may_stand_beside_is_refused(
+    canarist: Canarist, cluster: Cluster, replicas: int, strategy: JsonObject, words: str
+) -> None:
+    """Case 03: none that serves, and none that may be joined. Nothing is written."""
+    body = deployment("web", OLD, replicas, namespace=canarist.namespace)
+    body["spec"]["strategy"] = strategy
+    await cluster.client.create(DEPLOYMENTS, body)
+
+    result = await canarist.run({"setWeight": 50}, maxEffectiveShare=50)
+
+    assert result.outcome is Outcome.REFUSED, result
+    assert words in result.message
+    assert result.requests.writes == 0
+
+
+async def test_a_quota_that_lets_no_pod_in_is_the_reason(canarist: Canarist, cluster: Cluster) -> None:
+    """Case 03: the cluster's own words, and the old pod was never touched."""
+    before = await stable_stands(cluster.client, canarist.namespace, replicas=1)
+    await cluster.client.create(QUOTAS, no_more_pods(canarist.namespace))
+
+    result = await canarist.run({"setWeight": 5}, maxEffectiveShare=50, progressDeadline="2s")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "exceeded quota: none" in result.message
+    assert (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"] == before["spec"]
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+
+
+async def test_an_image_that_is_not_there_and_a_silent_watch(canarist: Canarist, cluster: Cluster) -> None:
+    """Case 08: by our own clock, with the cluster's words; no weight was given to it."""
+    await stable_stands(cluster.client, canarist.namespace)
+
+    result = await canarist.run({"setWeight": 20}, image="registry.example/web:broken")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "ImagePullBackOff" in result.message
+    assert not any("setWeight 20: 20%" in words for words in result.notices)
 
 
 async def test_what_is_stable_already_is_not_done_again(canarist: Canarist, cluster: Cluster) -> None:

@@ -9,15 +9,13 @@ from aiohttp.test_utils import TestServer
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.model.resource_types import PODS
-from delegate.model.resources import JsonObject, ResourceType
+from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.verification.readings import Verdict
-from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, stable_stands, verifying
+from tests.cluster.canaries import NEW, OLD, QUOTAS, Canarist, image_of, journal_of, no_more_pods, replicas_of, stable_stands, verifying
 from tests.cluster.servers import eventually
-
-QUOTAS = ResourceType(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", namespaced=True)
 
 
 @pytest.fixture
@@ -250,12 +248,6 @@ async def test_pods_that_stop_serving_in_the_middle_of_a_pause_take_the_canary_b
     assert result.outcome is Outcome.ABORTED, result
     assert "0 of 1 new pods are ready, for 1 s now" in result.message
     assert await image_of(cluster.client, canarist.namespace) == OLD
-
-
-def no_more_pods(namespace: str) -> JsonObject:
-    """A quota that whatever stands already exceeds."""
-    metadata = {"name": "none", "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "1"}}}
 
 
 async def test_who_goes_on_after_a_crash_watches_anew(canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]) -> None:

@@ -244,6 +244,18 @@ def test_a_crash_loop_is_one_trouble_also_while_the_container_runs() -> None:
     assert find_trouble(owner, pods=[restarted]) is None
 
 
+def test_a_crash_loop_says_how_its_container_ended_last() -> None:
+    """Who is woken by it reads the exit code first."""
+    owner: JsonObject = {"kind": "ReplicaSet", "metadata": {"name": "r", "uid": "u", "generation": 1}, "status": {"observedGeneration": 1}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+
+    trouble = find_trouble(owner, pods=[_pod(owner, restartCount=3, state=waiting, lastState=ended)])
+
+    assert trouble is not None
+    assert "CrashLoopBackOff: exited with 137 (OOMKilled); back-off 10s" in trouble.message
+
+
 def _some_trouble(container: str = "m", kind: TroubleKind = TroubleKind.PULL) -> Trouble:
     return Trouble(kind, "r1", "ImagePullBackOff", "it does not come", container=container, hint="do this")
 

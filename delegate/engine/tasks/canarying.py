@@ -217,7 +217,7 @@ class CanaryRun:
         journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
         ours = journal is not None and journal.is_open and journal.release == self._release
         base = journal.template if ours and journal is not None else await stable_template(client, stable)
-        if anew and not beside and (journal is None or not journal.is_open):
+        if anew and (journal is None or not journal.is_open):
             check_update_rule(stable, spec)
         if anew and not ours:
             self._report.notice(reach(spec, wanted_replicas(stable)))

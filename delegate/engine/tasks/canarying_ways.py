@@ -19,6 +19,7 @@ from delegate.model.rollouts.errors import UpdateRuleError
 from delegate.model.rollouts.partitions import check_partition
 from delegate.model.rollouts.shares import reached_share
 from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.rollouts.workloads import check_surge
 
 
 def new_pods_of(client: ApiClient, plan: Plan, sets: Sets, authority: Authority, *, routed: bool) -> NewPods:
@@ -37,6 +38,8 @@ def check_update_rule(stable: JsonObject, spec: CanarySpec) -> None:
         check_partition(stable)
     elif spec.workload.kind == ArgoRollout.kind:
         check_rollout(stable, spec.steps)
+    else:
+        check_surge(stable)
 
 
 def reach(spec: CanarySpec, stable: int) -> list[str]:

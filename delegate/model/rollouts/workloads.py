@@ -7,7 +7,7 @@ import msgspec
 
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import JsonObject
-from delegate.model.rollouts.errors import OverlapError
+from delegate.model.rollouts.errors import OverlapError, UpdateRuleError
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 
 TRACK_LABEL = "delegate.gitops/track"
@@ -101,6 +101,18 @@ def check_overlap(stable: str, tracks: Tracks, autoscalers: Iterable[str]) -> No
         raise OverlapError(
             f"the autoscaler {scaled_by} would count the new pods: the selector of Deployment {stable} matches them too",
             hint="give the Deployment a label of its own in its selector (such as track: stable) that its Service does not select by",
+        )
+
+
+def check_surge(stable: JsonObject) -> None:
+    """Raises UpdateRuleError where the Deployment's own rule lets no pod stand beside the old ones: a volume or a port may be why."""
+    strategy = (stable.get("spec") or {}).get("strategy") or {}
+    surge = (strategy.get("rollingUpdate") or {}).get("maxSurge")
+    if strategy.get("type") == "Recreate" or surge in (0, "0", "0%"):
+        rule = "strategy Recreate" if strategy.get("type") == "Recreate" else f"maxSurge {surge}"
+        raise UpdateRuleError(
+            f"Deployment {_name_of(stable)} lets no pod stand beside its old ones ({rule}): a new one could only take an old one's place",
+            hint="allow a surge (strategy RollingUpdate with a maxSurge of 1 or more) where both versions may run at once",
         )
 
 

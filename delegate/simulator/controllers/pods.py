@@ -166,8 +166,11 @@ class PodController(Controller):
         held = (stored.body.get("status") or {}).get("containerStatuses") or []
         if not held or held[0].get("restartCount", 0) != restarts:
             status = self._status(stored, "Running" if behavior == "crash" else "Pending", ready=False)
+            ended = {"exitCode": 1, "reason": "Error", "startedAt": status["startTime"], "finishedAt": self.registry.now()}
             for container in status["containerStatuses"]:
                 container |= {"state": {"waiting": {"reason": reason, "message": message}}, "restartCount": restarts, "started": False}
+                if behavior == "crash":
+                    container["lastState"] = {"terminated": ended}
             self._write(stored, status)
         if behavior == "crash" and restarts < len(BACK_OFF_SECONDS):
             return float(steps[restarts + 1] - waited)
