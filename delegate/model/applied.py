@@ -18,6 +18,8 @@ import msgspec
 from delegate.model.resources import JsonObject
 
 FIELD_MANAGER = "delegate"
+CANARY_MANAGER = "delegate-canary"
+"""Our own hand while a canary is under way."""
 APPLIED_ANNOTATION = "delegate.gitops/applied"
 PART_OF_LABEL = "applyset.kubernetes.io/part-of"
 

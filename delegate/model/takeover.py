@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from delegate.model.applied import FIELD_MANAGER
+from delegate.model.applied import CANARY_MANAGER, FIELD_MANAGER
 from delegate.model.changes import HIDDEN
 from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject
@@ -41,6 +41,11 @@ def is_of_others(entry: JsonObject) -> bool:
     if entry.get("subresource") or entry.get("manager") in _COMPONENTS or _is_ours(entry, FIELD_MANAGER):
         return False
     return bool(_taken(entry, is_of_others))
+
+
+def is_of_canary(entry: JsonObject) -> bool:
+    """Whether an entry is what a canary of ours has set back: fields that a sync had stated before."""
+    return entry.get("manager") == CANARY_MANAGER and entry.get("operation") == "Update" and not entry.get("subresource")
 
 
 def can_take_over(metadata: JsonObject, takes: Takes = is_client_side) -> bool:

@@ -25,7 +25,7 @@ from delegate.model.rollouts.versions import images_of
 from tests.cluster.canaries import NEW, OLD, Canarist, verifying
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import deployment
-from tests.fakes.rollouts_controller import DEFINITIONS, RolloutsController, definition
+from tests.fakes.rollouts_controller import RolloutsController, rollouts_are_defined
 
 pytestmark = pytest.mark.lease_seconds(2)
 _STEPS = [{"setWeight": 50}, {"pause": {}}, {"setWeight": 100}, {"pause": {}}]
@@ -36,19 +36,18 @@ _ROLLOUT: JsonObject = {"workload": {"kind": "Rollout", "name": "web"}, "routing
 async def controller(cluster: Cluster, namespace: str) -> AsyncIterator[RolloutsController]:
     """At work on a Rollout `web` that is healthy."""
     client = cluster.client
-    with contextlib.suppress(AlreadyExistsError):
-        await client.create(DEFINITIONS, definition())
+    await rollouts_are_defined(client)
     body = deployment("web", OLD, 2, namespace=namespace)
     body |= {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
     body["spec"]["strategy"] = {"canary": {"steps": _STEPS}}
-    await eventually(lambda: _created(client, body), within=20)
+    await eventually(lambda: created(client, body), within=20)
     playing = RolloutsController(client, namespace)
     async with playing.running():
         await eventually(lambda: settled(client, namespace, OLD), within=20)
         yield playing
 
 
-async def _created(client: ApiClient, body: JsonObject) -> bool:
+async def created(client: ApiClient, body: JsonObject) -> bool:
     try:
         await client.create(ROLLOUTS, body)
     except AlreadyExistsError:

@@ -13,11 +13,11 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import AlreadyExistsError, ClusterError, NotFoundError
 from delegate.model.resource_types import REPLICA_SETS, ROLLOUTS
 from delegate.model.resources import JsonObject, ResourceType
-from delegate.model.rollouts.versions import digest, images_of
+from delegate.model.rollouts.versions import digest
 
 _LABEL = "rollouts-pod-template-hash"
 _EVERY_SECONDS = 0.03
-DEFINITIONS = ResourceType(
+_DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )
 
@@ -35,6 +35,11 @@ def definition() -> JsonObject:
         "metadata": {"name": "rollouts.argoproj.io"},
         "spec": spec,
     }
+
+
+async def rollouts_are_defined(client: ApiClient) -> None:
+    with contextlib.suppress(AlreadyExistsError):
+        await client.create(_DEFINITIONS, definition())
 
 
 class RolloutsController:
@@ -67,7 +72,7 @@ class RolloutsController:
     async def _reconcile(self) -> None:
         body = await self._client.get(ROLLOUTS, self._namespace, self._name)
         before = body.get("status") or {}
-        newest = digest(images_of(body["spec"]["template"]))[:10]
+        newest = digest(body["spec"]["template"])[:10]
         status = {**before, "observedGeneration": str(body["metadata"]["generation"])}
         if before.get("currentPodHash") != newest:
             status |= {"currentPodHash": newest, "currentStepIndex": 0, "controllerPause": False, "abort": False, "promoteFull": False}

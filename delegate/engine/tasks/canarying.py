@@ -237,6 +237,8 @@ class CanaryRun:
             fail_fast_after=parse_duration(self._task.options.fail_fast_after),
             copies=version.copies if version is not None else (),
             kept=version.kept if version is not None else (),
+            base=base,
+            inside=version.inside if version is not None else None,
         )
         if anew and spec.smoke_test is not None:
             await check_smoke_test(client, namespace, plan.template, spec.smoke_test)
@@ -246,7 +248,7 @@ class CanaryRun:
         if journal is not None and journal.is_open:
             return True
         if self._spec.source is not None:
-            return ground.affected
+            return ground.affected or is_under_way(ground.stable)
         current = images_of(ground.stable["spec"]["template"])
         return is_under_way(ground.stable) or any(current.get(name) != image for name, image in self._spec.images.items())
 

@@ -3,7 +3,6 @@
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_plans import Ground
-from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
@@ -12,9 +11,7 @@ from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.traffic.routers import RoutePlace, Router, router_of
 from delegate.model.resources import JsonObject
-from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.smoke import smoke_job_name
-from delegate.model.rollouts.versions import digest
 
 
 def router_at(ground: Ground, authority: Authority, routing: JsonObject | str | None) -> Router:
@@ -60,10 +57,7 @@ def canary_work(
     router = router_at(ground, authority, plan.spec.routing if routing is None else routing)
     pods = new_pods_of(ground.client, plan, sets, authority, routed=router.separates)
 
-    async def promote() -> None:
-        await _promote(ground, sets, pods, work.journal)
-
-    work = CanaryWork(
+    return CanaryWork(
         plan,
         client=ground.client,
         authority=authority,
@@ -73,7 +67,6 @@ def canary_work(
         store=store,
         stored=stored,
         context=context,
-        promote=promote,
         run_checks=checks.run if checks is not None else None,
         background=BackgroundChecks(checks, plan.spec.background, ground.client.clock),
         smoke_job=SmokeJob(
@@ -85,12 +78,3 @@ def canary_work(
             owner=stored.config_map,
         ),
     )
-    return work
-
-
-async def _promote(ground: Ground, sets: Sets, pods: NewPods, journal: Journal) -> None:
-    """By images; a source's sync has promoted it already, but for pods that only read something else."""
-    if ground.plan.spec.source is None:
-        await pods.promote(ground.plan.spec.images, journal)
-    elif journal.copies:
-        await sets.mark_stable_config(digest(journal.copies))

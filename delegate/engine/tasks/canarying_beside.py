@@ -1,6 +1,5 @@
 """New pods in a second Deployment beside the stable one."""
 
-from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.tasks.canarying_plans import Plan
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
@@ -73,23 +72,21 @@ class SecondDeployment:
         most = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
         return covering_count(wanted_replicas(stable), most, recreate=strategy.get("type") == "Recreate")
 
-    async def promote(self, images: dict[str, str], journal: Journal) -> None:
-        del journal
-        await self._sets.set_stable_images(images)
+    async def fill(self, journal: Journal, wait: Wait) -> None:
+        """The stable pods are others, and are rolled over by the sync."""
+
+    async def promote(self, journal: Journal) -> None:
+        if self._plan.spec.source is None:
+            await self._sets.set_stable_images(self._plan.spec.images)
+        else:
+            await self._sets.mark_stable_config(journal)
 
     async def await_promoted(self, wait: Wait) -> None:
         await self._sets.await_available(self._sets.stable, is_rolled_out, wait)
 
     async def restore(self, journal: Journal, wait: Wait) -> None:
-        if not journal.promotes:
-            return
-        try:
-            await self._sets.set_stable_template(journal.template)
-            await self._sets.await_available(self._sets.stable, is_rolled_out, wait)
-        except NotFoundError:
-            return  # somebody deleted it: there is nothing to go back to
-        if digest((await self._sets.stable())["spec"]["template"]) != digest(journal.template):
-            raise ForeignSetError("somebody changes the stable version while it is being restored")
+        if journal.promotes:
+            await self._sets.restore_stable({"template": journal.template}, self._sets.stable, is_rolled_out, wait)
 
     async def remove(self, seconds: float) -> None:
         if await self._sets.scale_canary(0) is not None:

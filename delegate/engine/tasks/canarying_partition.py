@@ -9,12 +9,13 @@ import copy
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError
 from delegate.engine.tasks.canarying_plans import Plan
+from delegate.engine.tasks.canarying_renewing import is_tried, renew
 from delegate.engine.tasks.canarying_sets import Authority, Sets, Wait
 from delegate.engine.tasks.errors import CanaryFailedError, ForeignSetError
 from delegate.model.resource_types import PODS
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.journals import Journal
-from delegate.model.rollouts.partitions import is_ready, is_whole, new_pods, partition_for, partition_of, stuck_pods, with_partition
+from delegate.model.rollouts.partitions import is_ready, is_whole, new_pods, partition_for, partition_of, stuck_pods
 from delegate.model.rollouts.shares import Share, share_by_ordinals
 from delegate.model.rollouts.versions import digest, with_images
 from delegate.model.rollouts.workloads import label_selector, restarts_of, wanted_replicas
@@ -40,13 +41,7 @@ class Partition:
     async def size(self, stable: JsonObject, count: int) -> None:
         if not count:
             return  # no new pod yet, so the set is not touched
-        replicas = wanted_replicas(stable)
-
-        def change(spec: JsonObject) -> JsonObject:
-            strategy = with_partition(spec.get("updateStrategy") or {}, partition_for(spec, replicas, count))
-            return {**spec, "template": with_images(spec["template"], self._plan.spec.images), "updateStrategy": strategy}
-
-        await self._sets.change_stable(change)
+        await renew(self._sets, self._plan, partition_for(stable["spec"], wanted_replicas(stable), count))
 
     async def await_ready(self, count: int, wait: Wait) -> None:
         """Ready for as long as the task wants: the set's own minReadySeconds stay as they are."""
@@ -89,10 +84,20 @@ class Partition:
         del stable
         return 0
 
-    async def promote(self, images: dict[str, str], journal: Journal) -> None:
-        await self._sets.change_stable(
-            lambda spec: {**spec, "template": with_images(spec["template"], images), "updateStrategy": copy.deepcopy(journal.strategy)}
-        )
+    async def fill(self, journal: Journal, wait: Wait) -> None:
+        """All ordinals: the old ones would read the new configuration."""
+        if journal.count and is_tried(self._plan, (await self._sets.stable())["spec"]["template"], journal):
+            await renew(self._sets, self._plan, 0)
+            await self.await_promoted(wait)
+
+    async def promote(self, journal: Journal) -> None:
+        if self._plan.spec.source is None:
+            images, strategy = self._plan.spec.images, copy.deepcopy(journal.strategy)
+            await self._sets.change_stable(
+                lambda spec: {**spec, "template": with_images(spec["template"], images), "updateStrategy": strategy}
+            )
+        elif not journal.count:
+            await self._sets.mark_stable_config(journal)
 
     async def await_promoted(self, wait: Wait) -> None:
         await self._sets.await_available(self._sets.stable, is_whole, wait)
@@ -101,14 +106,7 @@ class Partition:
         if not journal.count and not journal.promotes:
             return
         before = {"template": journal.template, "updateStrategy": journal.strategy}
-        try:
-            await self._sets.change_stable(lambda spec: {**spec, **copy.deepcopy(before)})
-            await self._sets.await_available(self._freed, is_whole, wait)
-            stable = await self._sets.stable()
-        except NotFoundError:
-            return  # somebody deleted it: there is nothing to go back to
-        if digest({field: stable["spec"].get(field) for field in before}) != digest(before):
-            raise ForeignSetError("somebody changes the stable version while it is being restored")
+        await self._sets.restore_stable(before, self._freed, is_whole, wait)
 
     async def remove(self, seconds: float) -> None:
         """Nothing stands beside it."""

@@ -9,12 +9,11 @@ from delegate.engine.clusters.registry import Cluster
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.loads import Load
 from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.rollouts.versions import digest, images_of
 from delegate.model.rollouts.workloads import Tracks
 
 RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
 """Runs the named checks; their evidence in words. Raises CanaryFailedError where they don't pass, for whatever reason."""
-Promote = Callable[[], Awaitable[None]]
-"""Makes the new version the stable one; may be called again. Raises DelegateError."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -34,7 +33,10 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one canary is about. `template` is the new version's; `copies` the config objects that it reads."""
+    """What one canary is about. `template` is the new version's; `copies` the config objects that it reads.
+
+    `base` is the stable version's template; `inside` is there where a source brings the new version into the stable set itself.
+    """
 
     spec: CanarySpec
     application: str
@@ -43,6 +45,29 @@ class Plan(msgspec.Struct, frozen=True):
     fail_fast_after: float
     copies: tuple[JsonObject, ...] = ()
     kept: tuple[tuple[str, JsonObject], ...] = ()
+    base: JsonObject = {}
+    inside: "Inside | None" = None
+
+    def is_new(self, template: JsonObject) -> bool:
+        """Whether the stable set's own template is the new version's."""
+        return self._is(template, self.template)
+
+    def is_promoted(self, template: JsonObject) -> bool:
+        """Whether it is that of the new version as it is to stay."""
+        return self._is(template, self.template if self.inside is None else self.inside.synced)
+
+    def _is(self, template: JsonObject, wanted: JsonObject) -> bool:
+        return images_of(template) == images_of(wanted) if self.inside is None else digest(template) == digest(wanted)
+
+
+class Inside(msgspec.Struct, frozen=True):
+    """A source's workload that takes its new version inside.
+
+    `body` is what is applied while it is tried, with the copies that it then reads; `synced` the template that a sync would leave.
+    """
+
+    body: JsonObject
+    synced: JsonObject
 
 
 class Ground(msgspec.Struct, frozen=True):

@@ -43,8 +43,14 @@ class NewPods(Protocol):
     def covering(self, stable: JsonObject) -> int:
         """How many new pods have to stand while the stable set is rolled over; 0 where that is not theirs to do."""
 
-    async def promote(self, images: dict[str, str], journal: Journal) -> None:
-        """Has the stable set take the new images."""
+    async def fill(self, journal: Journal, wait: Wait) -> None:
+        """Before a source is synced as a whole: has each pod that would read what the sync changes be a new one.
+
+        Nothing where the stable set keeps its pods until then. Raises CanaryUnreadyError, CanaryFailedError.
+        """
+
+    async def promote(self, journal: Journal) -> None:
+        """Has the stable set take the new version; where a sync has brought it, what that leaves to do."""
 
     async def await_promoted(self, wait: Wait) -> None:
         """Until the new version is all that runs. Raises CanaryUnreadyError, CanaryFailedError."""

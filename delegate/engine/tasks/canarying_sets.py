@@ -4,6 +4,7 @@ Each write is preceded by a look at our authority and carries the uid and resour
 the object has changed meanwhile, the Lease is asked for before anything is decided anew: whoever lost it stops there.
 """
 
+import copy
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -16,17 +17,18 @@ from delegate.engine.records.guarding import apply_guarded, apply_new
 from delegate.engine.records.leases import WriteLease
 from delegate.engine.tasks.canarying_patience import may_pass
 from delegate.engine.tasks.errors import CanaryUnreadyError, ForeignSetError
+from delegate.model.applied import CANARY_MANAGER, our_entry
 from delegate.model.health.failing import Trouble, find_trouble, follow, has_lasted
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, VERSIONED
 from delegate.model.resources import JsonObject, ResourceType
-from delegate.model.rollouts.journals import JOURNAL_LABEL
-from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, with_images
+from delegate.model.rollouts.journals import JOURNAL_LABEL, Journal
+from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, digest, with_images
 from delegate.model.rollouts.workloads import available, canary_name, fence_of, label_selector, restarts_of, wanted_replicas
+from delegate.model.takeover import can_take_over, handed_over, is_of_canary
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
-CANARY_MANAGER = "delegate-canary"
 _MOST_TRIES = 8
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 CONFIG_TYPES = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
@@ -90,7 +92,8 @@ class Sets:
             self._authority.check()
             if live is None:
                 return await apply_new(self._client, DEPLOYMENTS, wanted, force=True)
-            return await self._apply(live, wanted)
+            uid, version = live["metadata"]["uid"], live["metadata"]["resourceVersion"]
+            return await apply_guarded(self._client, DEPLOYMENTS, wanted, uid=uid, resource_version=version, force=True)
 
         return await self._decided(attempt)
 
@@ -129,9 +132,22 @@ class Sets:
         """
         return await self.change_stable(lambda spec: {**spec, "template": with_images(spec["template"], images)})
 
-    async def set_stable_template(self, template: JsonObject) -> JsonObject:
-        """The stable set with exactly this pod template; written only where it has another one."""
-        return await self.change_stable(lambda spec: {**spec, "template": template})
+    async def restore_stable(
+        self, fields: JsonObject, read: Callable[[], Awaitable[JsonObject]], done: Callable[[JsonObject], bool], wait: "Wait"
+    ) -> None:
+        """These fields of its spec as they were, waited for and read back; where somebody deleted it there is nothing to go back to.
+
+        Raises ForeignSetError where they are changed meanwhile, CanaryUnreadyError.
+        """
+        try:
+            await self.change_stable(lambda spec: {**spec, **copy.deepcopy(fields)})
+            await self._hand_back()
+            await self.await_available(read, done, wait)
+            stable = await self.stable()
+        except NotFoundError:
+            return
+        if digest({field: stable["spec"].get(field) for field in fields}) != digest(fields):
+            raise ForeignSetError(f"somebody changes {self.kind} {self.workload} while it is being restored")
 
     async def change_stable(self, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
         """The stable set with the spec that `change` makes of the one that stands, in one write; none where that is the same."""
@@ -163,6 +179,20 @@ class Sets:
 
         return await self._decided(attempt)
 
+    async def _hand_back(self) -> None:
+        """What is ours of the stable set by having restored it is the sync's again: else it would outlive that sync's own word for it."""
+
+        async def attempt() -> None:
+            metadata = (await self.stable())["metadata"]
+            if our_entry(metadata) is None or not can_take_over(metadata, is_of_canary):
+                return
+            self._authority.check()
+            kept = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+            patch = {"metadata": {**kept, "managedFields": handed_over(metadata, is_of_canary)}}
+            await self._client.patch(self._stable_type, self.namespace, self.workload, patch)
+
+        await self._decided(attempt)
+
     async def ensure_copy(self, body: JsonObject) -> None:
         """A config object of the canary's own, by its content's name: one that is there is it."""
         type = CONFIG_TYPES[str(body["kind"])]
@@ -172,12 +202,12 @@ class Sets:
         except AlreadyExistsError:
             return
 
-    async def restore_config(self, kind: str, name: str, copy: str) -> None:
+    async def restore_config(self, kind: str, name: str, kept_as: str) -> None:
         """Gives a config object the content of its copy back; written only where it has another one."""
         type = CONFIG_TYPES[kind]
 
         async def attempt() -> None:
-            kept = content_of(await self._client.get(type, self.namespace, copy))
+            kept = content_of(await self._client.get(type, self.namespace, kept_as))
             live = await self._client.get(type, self.namespace, name)
             if content_of(live) == kept:
                 return
@@ -187,23 +217,36 @@ class Sets:
 
         await self._decided(attempt)
 
-    async def mark_stable_config(self, mark: str) -> None:
+    async def mark_stable_config(self, journal: Journal) -> None:
         """Has the stable pods made anew where only what they read has changed: their template says which content it is."""
+        if not journal.copies:
+            return
+        annotations = {CONFIG_ANNOTATION: digest(journal.copies)}
 
-        async def attempt() -> None:
+        def mark(live: JsonObject) -> JsonObject | None:
+            if annotations.items() <= ((live["spec"]["template"].get("metadata") or {}).get("annotations") or {}).items():
+                return None
+            return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+
+        await self.apply_stable(mark, manager=CANARY_MANAGER)
+
+    async def apply_stable(self, make: Callable[[JsonObject], JsonObject | None], *, manager: str = FIELD_MANAGER) -> JsonObject:
+        """Applies what `make` says of the stable set that stands, as a sync does; none where that is None."""
+        type = self._stable_type
+        named = {"apiVersion": f"{type.group}/{type.version}", "kind": type.kind}
+
+        async def attempt() -> JsonObject:
             live = await self.stable()
-            if ((live["spec"]["template"].get("metadata") or {}).get("annotations") or {}).get(CONFIG_ANNOTATION) == mark:
-                return
-            body = {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": self.workload, "namespace": self.namespace},
-                "spec": {"template": {"metadata": {"annotations": {CONFIG_ANNOTATION: mark}}}},
-            }
+            body = make(live)
+            if body is None:
+                return live
             self._authority.check()
-            await self._apply(live, body, manager=CANARY_MANAGER)
+            metadata = {**(body.get("metadata") or {}), "name": self.workload, "namespace": self.namespace}
+            wanted = {**named, **body, "metadata": metadata}
+            uid, version = live["metadata"]["uid"], live["metadata"]["resourceVersion"]
+            return await apply_guarded(self._client, type, wanted, uid=uid, resource_version=version, force=True, manager=manager)
 
-        await self._decided(attempt)
+        return await self._decided(attempt)
 
     async def delete_copy(self, kind: str, name: str) -> None:
         await delete_made(self._client, self._authority, CONFIG_TYPES[kind], self.namespace, name)
@@ -275,11 +318,6 @@ class Sets:
         words += f"; {trouble}" if trouble else ""
         words += "" if early else f" (its {wait.seconds:g} s are over)"
         return CanaryUnreadyError(words, hint="look at its pods and their events", object=f"{self._stable_type.group}/{place}")
-
-    async def _apply(self, live: JsonObject, wanted: JsonObject, manager: str = FIELD_MANAGER) -> JsonObject:
-        metadata = live["metadata"]
-        uid, version = metadata["uid"], metadata["resourceVersion"]
-        return await apply_guarded(self._client, DEPLOYMENTS, wanted, uid=uid, resource_version=version, force=True, manager=manager)
 
     async def _decided(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Decides anew where what was read has changed, as long as the Lease is ours by the server's word."""

@@ -1,15 +1,17 @@
 """A canary of a source: what it renders for the workload and its configuration, and promotion by a sync of the whole.
 
-Until promotion nothing of the set is written: the new pods read copies of the new configuration, named after their content, while the
-stable ones keep what they have.
+Until promotion nothing of the set is written but a workload that takes its new version inside: the new pods read copies of the new
+configuration, named after their content, while the stable ones keep what they have.
 """
 
+import copy
 from collections.abc import Iterable
 
 import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import NotFoundError
+from delegate.engine.tasks.canarying_plans import Inside
 from delegate.engine.tasks.canarying_sets import CONFIG_TYPES
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.dry_running import Finding
@@ -17,10 +19,12 @@ from delegate.engine.tasks.preparing import Parts, Preparation
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.sync import SyncRun
 from delegate.model.inventory import APPLICATION_LABEL
+from delegate.model.resource_types import VERSIONED
 from delegate.model.resources import JsonObject, Manifest
 from delegate.model.results import Action
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.journals import JOURNAL_LABEL
+from delegate.model.rollouts.partitions import partition_of
 from delegate.model.rollouts.specs import CanarySpec
 from delegate.model.rollouts.versions import Reference, config_copy, config_references, content_of, with_copies
 from delegate.model.tasks import Task, TaskKind
@@ -29,7 +33,7 @@ from delegate.model.tasks import Task, TaskKind
 class SourceVersion(msgspec.Struct, frozen=True):
     """`template` reads the `copies`; `kept` are copies of what the stable version reads, with the names that it reads them by.
 
-    `affected`: whether the workload differs at all.
+    `affected`: whether the workload differs at all. `inside` is there where the workload takes its new version inside.
     """
 
     revision: str
@@ -37,6 +41,7 @@ class SourceVersion(msgspec.Struct, frozen=True):
     copies: tuple[JsonObject, ...]
     kept: tuple[tuple[str, JsonObject], ...]
     affected: bool
+    inside: Inside | None = None
 
 
 def sync_task_of(task: Task, spec: CanarySpec) -> Task:
@@ -52,8 +57,12 @@ async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, 
     ground = await preparation.prepare()
     preparation.gate(ground)
     changed = {finding.change.key for finding in ground.findings if finding.change.action is not Action.UNCHANGED}
-    workload = _workload_of(ground.desired.manifests, spec.workload.name, namespace)
+    workload = _workload_of(ground.desired.manifests, spec.workload.kind, spec.workload.name, namespace)
     template: JsonObject = workload.body["spec"]["template"]
+    applied = None
+    if spec.workload.kind != "Deployment":
+        applied = _refuse_strange(next(each for each in ground.findings if each.change.key == workload.key), workload)
+        template = await _synced_template(ground.client, spec.workload.kind, applied)
     references = config_references(template)
     labels = {APPLICATION_LABEL: task.application, JOURNAL_LABEL: "config"}
     copies: dict[Reference, JsonObject] = {}
@@ -69,8 +78,13 @@ async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, 
         if live is not None:
             kept.append((manifest.name, config_copy({**live, "kind": manifest.kind}, namespace, labels)))
     names = {reference: str(body["metadata"]["name"]) for reference, body in copies.items()}
+    inside = None
+    if applied is not None:
+        body = {**applied, "spec": {**applied["spec"], "template": with_copies(applied["spec"]["template"], names)}}
+        inside = Inside(body, synced=template)
     return SourceVersion(
         revision=report.revision,
+        inside=inside,
         template=with_copies(template, names),
         copies=tuple(copies.values()),
         kept=tuple(kept),
@@ -85,11 +99,33 @@ async def sync_source(task: Task, spec: CanarySpec, context: AttemptContext, par
     return run.conclude().message
 
 
-def _workload_of(manifests: tuple[Manifest, ...], name: str, namespace: str) -> Manifest:
+def _workload_of(manifests: tuple[Manifest, ...], kind: str, name: str, namespace: str) -> Manifest:
+    wanted = (VERSIONED[kind].group, kind, name, namespace)
     for manifest in manifests:
-        if (manifest.group, manifest.kind, manifest.name, manifest.key.namespace) == ("apps", "Deployment", name, namespace):
+        if (manifest.group, manifest.kind, manifest.name, manifest.key.namespace) == wanted:
             return manifest
-    raise CanarySpecError(f"the source renders no Deployment {namespace}/{name}", hint="name a workload that it holds")
+    raise CanarySpecError(f"the source renders no {kind} {namespace}/{name}", hint="name a workload that it holds")
+
+
+def _refuse_strange(finding: Finding, workload: Manifest) -> JsonObject:
+    """What a sync would apply of a workload that takes its new version inside. Raises CanarySpecError where a sync would do more to it."""
+    change, place = finding.change, f"{workload.kind} {workload.key.namespace}/{workload.name}"
+    if change.recreates:
+        raise CanarySpecError(f"a sync of this source deletes {place} and makes it anew", hint="sync it: no version of it can stand beside")
+    if finding.hand_over is not None or change.manifest is None:
+        raise CanarySpecError(f"{place} has fields that a first sync takes over from others", hint="sync it once, then bring new versions")
+    body = change.manifest.body
+    strategy = body["spec"].get("updateStrategy") or {}
+    if workload.kind == "StatefulSet" and (partition_of(strategy) or strategy.get("type") == "OnDelete"):
+        raise CanarySpecError(f"the source gives {place} an update strategy of its own hand", hint="take partition and OnDelete out of it")
+    return body
+
+
+async def _synced_template(client: ApiClient, kind: str, body: JsonObject) -> JsonObject:
+    """The pod template that a sync would leave: with the server's defaults, and what others own of it."""
+    answer = await client.apply(VERSIONED[kind], body, dry_run=True, force=True)
+    template: JsonObject = copy.deepcopy(answer["spec"]["template"])
+    return template
 
 
 def _template_changes(findings: Iterable[Finding], workload: Manifest) -> bool:

@@ -14,7 +14,7 @@ from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_keeping import JournalKeeper
 from delegate.engine.tasks.canarying_minding import TICK_SECONDS, Minder
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before
-from delegate.engine.tasks.canarying_plans import Plan, Promote, RunChecks
+from delegate.engine.tasks.canarying_plans import Plan, RunChecks
 from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_routing import Traffic
 from delegate.engine.tasks.canarying_sets import Authority, Sets
@@ -51,7 +51,6 @@ class CanaryWork:
         store: JournalStore,
         stored: StoredJournal,
         context: AttemptContext,
-        promote: Promote,
         run_checks: RunChecks | None = None,
         smoke_job: SmokeJob,
         background: BackgroundChecks,
@@ -64,7 +63,6 @@ class CanaryWork:
         self._pods = pods
         self._traffic = Traffic(router, authority)
         self._context = context
-        self._promote = promote
         self._smoke_job = smoke_job
         self._background = background
         self._keeper = JournalKeeper(store, stored, authority, context, clock=client.clock, steps=plan.spec.steps)
@@ -114,6 +112,8 @@ class CanaryWork:
             try:
                 if before_promotion and before.phase is Phase.PROMOTING:
                     await self._minder.cover()
+                    async with self._context.parked():
+                        await self._pods.fill(self.journal, self._minder.wait)
                     return
                 await self._advance()
             except _NEVER_HANDLED:
@@ -212,7 +212,7 @@ class CanaryWork:
     async def _make_stable(self) -> None:
         """Promotion."""
         await self._minder.cover()
-        await self._promote()
+        await self._pods.promote(self.journal)
         async with self._context.parked():
             await self._pods.await_promoted(self._minder.wait)
         await self._keeper.record(self.journal.moved(Move.PROMOTED, self._keeper.now(), "the new version is the stable one"))

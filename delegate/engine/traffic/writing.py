@@ -19,12 +19,12 @@ from delegate.engine.traffic.errors import ForeignRouteError, RoutingSpecError, 
 from delegate.engine.traffic.marks import mark_of
 from delegate.engine.traffic.patching import guarded_patch
 from delegate.engine.traffic.routers import RoutePlace
+from delegate.model.applied import CANARY_MANAGER
 from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resources import GroupKind, JsonObject, ResourceType
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 
 log = structlog.get_logger(__name__)
-TRAFFIC_MANAGER = "delegate-canary"
 _MOST_TRIES = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
@@ -73,7 +73,7 @@ class Writer:
                 return live
             self._place.guard()
             place = self._place
-            return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=TRAFFIC_MANAGER)
+            return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=CANARY_MANAGER)
 
         return await self._decided(attempt)
 
@@ -86,7 +86,7 @@ class Writer:
             if not patch:
                 return live
             place = self._place
-            return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=TRAFFIC_MANAGER, dry_run=True)
+            return await place.client.patch(self._type, place.namespace, name, patch, kind="json", manager=CANARY_MANAGER, dry_run=True)
 
         try:
             await self._decided(attempt)
@@ -103,7 +103,7 @@ class Writer:
                 self.check_ours(live, name)
                 return await self.change(name, update)
             self._place.guard()
-            return await self._place.client.create(self._type, make(), manager=TRAFFIC_MANAGER)
+            return await self._place.client.create(self._type, make(), manager=CANARY_MANAGER)
 
         made = await self._decided(attempt)
         if made is None:

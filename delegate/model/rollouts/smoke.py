@@ -100,6 +100,8 @@ def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: st
         container["command"] = list(test.command)
     labels = {APPLICATION_LABEL: application, JOURNAL_LABEL: "smoke-test"}
     pod = {field: copy.deepcopy(spec[field]) for field in _OF_THE_POD if field in spec}
+    if claims := _claims_of(container, pod):
+        pod["volumes"] = [*(pod.get("volumes") or ()), *({"name": name, "emptyDir": {}} for name in claims)]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
     return {
         "apiVersion": "batch/v1",
@@ -111,6 +113,12 @@ def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: st
             "template": {"metadata": {"labels": labels}, "spec": {**pod, "restartPolicy": "Never", "containers": [container]}},
         },
     }
+
+
+def _claims_of(container: JsonObject, pod: JsonObject) -> list[str]:
+    """What is mounted that no volume of the template is: a StatefulSet's claims are its pods' own, so a test gets empty ones."""
+    volumes = {each["name"] for each in pod.get("volumes") or ()}
+    return [name for name in dict.fromkeys(each["name"] for each in container.get("volumeMounts") or ()) if name not in volumes]
 
 
 def has_passed(job: JsonObject) -> bool | None:

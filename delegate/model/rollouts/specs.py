@@ -155,10 +155,9 @@ def _faults_of_rollout(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
                 f"the Rollout's own steps set its weights, scale and header routes: {step}",
                 "leave it out: a step is done at each of its pauses",
             )
-    if spec.source is not None:
-        yield "source", "a canary of a Rollout brings images only", "give `images`"
-    if spec.smoke_test is not None:
-        yield "smokeTest", "a Rollout is tried by analyses of its own", "leave it out"
+    if spec.smoke_test is not None and spec.smoke_test.verify:
+        words = "its own controller gives a Rollout's new pods their load, so they can't be looked at before"
+        yield "smokeTest.verify", words, "give a command, or a verify step at a pause before the first weight"
     if spec.background:
         yield "background", "a Rollout is watched by background analyses of its own", "name the checks in verify steps"
 
@@ -171,10 +170,9 @@ def _faults_of_ordinals(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
             "a StatefulSet's pods stand behind one Service, so nothing can be routed to the new ones alone",
             "leave routing out",
         )
-    if spec.source is not None:
-        yield "source", "a canary of a StatefulSet brings images only: its old pods would read the new configuration", "give `images`"
-    if spec.smoke_test is not None:
-        yield "smokeTest", "a StatefulSet's pod can't be tried beside the set: its identity and its claims are its own", "leave it out"
+    if spec.smoke_test is not None and spec.smoke_test.verify:
+        words = "a StatefulSet's new pod takes the load of its ordinal as soon as it is ready, so it can't be looked at before"
+        yield "smokeTest.verify", words, "give a command"
     highest = 0.0
     for position, step in enumerate(spec.steps):
         if step.set_weight is not None and step.set_weight < highest:

@@ -11,12 +11,11 @@ from delegate.model.rollouts.specs import read_canary
     ("changed", "words"),
     [
         ({"routing": {"nginx": {"ingress": "web"}}}, "spec.routing"),
-        ({"images": {}, "source": {"repo": "https://git.example/shop", "revision": "main", "path": "."}}, "spec.source"),
         ({"steps": [{"setWeight": 50}, {"setWeight": 20}]}, "takes no pod back"),
         ({"steps": [{"verify": ["errors"]}]}, "before any weight"),
-        ({"smokeTest": {"command": ["/check"]}}, "spec.smokeTest"),
+        ({"smokeTest": {"verify": ["errors"]}}, "spec.smokeTest.verify"),
     ],
-    ids=["routing", "source", "falling", "verify-first", "smoke"],
+    ids=["routing", "falling", "verify-first", "smoke"],
 )
 def test_what_one_set_with_an_order_can_not_do_is_refused(changed: JsonObject, words: str) -> None:
     """With the field named."""

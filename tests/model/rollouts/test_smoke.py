@@ -33,9 +33,11 @@ TEMPLATE: JsonObject = {
 }
 
 
+OWNER: JsonObject = {"metadata": {"name": "delegate.canary.deployment.web", "uid": "1234"}}
+
+
 def job(**fields: Any) -> JsonObject:
-    owner = {"metadata": {"name": "delegate.canary.deployment.web", "uid": "1234"}}
-    return smoke_job(TEMPLATE, SmokeTest(**fields), name="smoke", namespace="shop", application="checkout", owner=owner)
+    return smoke_job(TEMPLATE, SmokeTest(**fields), name="smoke", namespace="shop", application="checkout", owner=OWNER)
 
 
 def test_it_reads_what_the_new_version_reads_and_keeps_no_server_running() -> None:
@@ -67,6 +69,19 @@ def test_another_container_and_another_image() -> None:
 
     assert (container["name"], container["image"]) == ("proxy", "check:1")
     assert "command" not in container
+
+
+def test_a_claim_that_only_pods_of_a_set_have_is_empty() -> None:
+    """The test must not touch theirs."""
+    container = {
+        **TEMPLATE["spec"]["containers"][0],
+        "volumeMounts": [{"name": each, "mountPath": f"/{each}"} for each in ("settings", "data")],
+    }
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "containers": [container]}}
+
+    pod = smoke_job(template, SmokeTest(command=("/c",)), name="smoke", namespace="shop", application="checkout", owner=OWNER)
+
+    assert pod["spec"]["template"]["spec"]["volumes"] == [*TEMPLATE["spec"]["volumes"], {"name": "data", "emptyDir": {}}]
 
 
 def test_a_name_fits_whatever_the_workload_is_called() -> None:
