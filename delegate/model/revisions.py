@@ -1,6 +1,7 @@
 """Revisions that workloads keep of themselves. Numbers are compared as numbers: as text, 9 would be later than 11."""
 
 import copy
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,15 +14,9 @@ from delegate.model.resources import JsonObject
 from delegate.model.results import Change
 
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+UNDONE_ANNOTATION = "delegate.gitops/rolled-back"
 _HASH_LABEL = "pod-template-hash"
 _HELM = "meta.helm.sh/release-name"
-_OWNERS = (
-    (PART_OF_LABEL, "labels", "an Application of ours"),
-    ("argocd.argoproj.io/tracking-id", "annotations", "an Argo CD Application"),
-    ("kustomize.toolkit.fluxcd.io/name", "labels", "a Flux Kustomization"),
-    ("helm.toolkit.fluxcd.io/name", "labels", "a Flux HelmRelease"),
-    (_HELM, "annotations", "a Helm release"),
-)
 
 
 class Revision(msgspec.Struct, frozen=True):
@@ -65,6 +60,11 @@ def choose_revision(workload: JsonObject, revisions: Sequence[Revision], wanted:
     name = f"{workload['kind']} {workload['metadata'].get('namespace')}/{workload['metadata']['name']}"
     if (workload["spec"].get("paused")) is True:
         raise NoReleaseError(f"{name} is paused: nothing would be rolled out", hint="resume it first: kubectl rollout resume")
+    if (workload["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
+        raise NoReleaseError(
+            f"{name} replaces its pods only as somebody deletes them (OnDelete): a rollback would move nothing",
+            hint="set updateStrategy.type to RollingUpdate first",
+        )
     there = ", ".join(str(revision.number) for revision in revisions) or "none"
     if wanted:
         for revision in revisions:
@@ -80,29 +80,43 @@ def choose_revision(workload: JsonObject, revisions: Sequence[Revision], wanted:
     raise NoReleaseError(f"{name} has no earlier revision to go back to (there are {there})", hint=hint)
 
 
-def undo_patch(workload: JsonObject, revision: Revision) -> list[JsonObject]:
-    """A JSON patch that puts a template in place, refused where the workload has changed since it was read."""
+def undo_patch(workload: JsonObject, revision: Revision, task: str) -> list[JsonObject]:
+    """A JSON patch that puts a template in place, refused where the workload has changed since it was read.
+
+    It says whose rollback it was: an attempt that comes after it would otherwise take what was left for the revision before.
+    """
     metadata = workload["metadata"]
+    noted = {**(metadata.get("annotations") or {}), UNDONE_ANNOTATION: f"{task} {_digest(revision.template)}"}
     return [
         {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
         {"op": "replace", "path": "/spec/template", "value": revision.template},
+        {"op": "add", "path": "/metadata/annotations", "value": noted},
     ]
 
 
-def owner_in_words(metadata: JsonObject) -> str:
-    """Whose declaration a workload comes from, as its labels and annotations say; empty where nobody's."""
-    for name, field, words in _OWNERS:
-        value = (metadata.get(field) or {}).get(name)
-        if value:
-            return words if name == PART_OF_LABEL else f"{words} ({value})"
-    return ""
+def resumed_revision(workload: JsonObject, revisions: Sequence[Revision], task: str) -> Revision | None:
+    """What an earlier attempt of this task has put in place; None where there was none."""
+    noted = str((workload["metadata"].get("annotations") or {}).get(UNDONE_ANNOTATION, ""))
+    by, _, digest = noted.partition(" ")
+    return next((each for each in revisions if by == task and _digest(each.template) == digest), None)
 
 
-def controller_in_words(metadata: JsonObject) -> str:
-    """As `owner_in_words`, but for Helm, which sets nothing back by itself."""
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _HELM}
-    return owner_in_words({**metadata, "annotations": annotations})
+def _digest(template: JsonObject) -> str:
+    return hashlib.sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:20]
+
+
+def owner_in_words(metadata: JsonObject) -> tuple[str, str]:
+    """Whose declaration with a history of its own a workload comes from, and the way back there; empty where nobody's.
+
+    For owners that bring what Git says see `model.gitops`.
+    """
+    if (metadata.get("labels") or {}).get(PART_OF_LABEL):
+        return "an Application of ours", "roll that back: a rollback task without spec.workload"
+    release = (metadata.get("annotations") or {}).get(_HELM)
+    if release:
+        return f"a Helm release ({release})", f"roll that back: spec.helmRelease {{name: {release}}}"
+    return "", ""
 
 
 def _without_hash(template: JsonObject) -> JsonObject:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from delegate.foundation.quantities import parse_duration
 from delegate.model.errors import NoReleaseError, RolledBackAlreadyError
+from delegate.model.gitops import GitOpsSpec
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resources import JsonObject
 from delegate.model.strict import Strict
@@ -56,7 +58,11 @@ class GitTarget(Strict, frozen=True):
 
 
 class RollbackSpec(Strict, frozen=True):
-    """`to` names a release: `last-verified`, its number, or its revision. `verification` is what must pass again."""
+    """`to` names a release: `last-verified`, its number, or its revision. `verification` is what must pass again.
+
+    `gitops`: what is agreed for foreign owners. `watch`: how long what was restored is watched for somebody who sets it back; empty:
+    two intervals of its owner.
+    """
 
     to: str | int = LAST_VERIFIED
     workload: WorkloadTarget | None = None
@@ -64,6 +70,13 @@ class RollbackSpec(Strict, frozen=True):
     git: GitTarget = GitTarget()
     mode: RollbackMode = RollbackMode.IMMEDIATE
     verification: tuple[JsonObject, ...] = ()
+    gitops: GitOpsSpec = GitOpsSpec()
+    watch: str = ""
+
+    @property
+    def watch_seconds(self) -> float | None:
+        """None where the owner's intervals say it."""
+        return parse_duration(self.watch) if self.watch else None
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -298,6 +298,11 @@ def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
             yield TaskDocumentError(words).at("spec.workload.kind")
         if not spec.workload.name:
             yield TaskDocumentError("spec.workload.name: which one?").at("spec.workload.name")
+    for field, text in (("watch", spec.watch), ("gitops.for", spec.gitops.duration)):
+        try:
+            parse_duration(text or "0s")
+        except ValueError as error:
+            yield TaskDocumentError(f"spec.{field}: {error}").at(f"spec.{field}")
     if spec.git.mode is not GitMode.NONE and not spec.git.commit:
         yield TaskDocumentError("spec.git.commit: which commit is to be taken back?").at("spec.git.commit")
     if spec.git.mode is not GitMode.NONE and not spec.git.repo_url:

@@ -62,9 +62,9 @@ class Syncer:
         }
         return await self._attempt(read_task(document), stop or StopSignal())
 
-    async def _attempt(self, task: Task, stop: StopSignal) -> TaskResult:
+    async def _attempt(self, task: Task, stop: StopSignal, task_id: str = "task-1") -> TaskResult:
         context = AttemptContext(
-            task_id="task-1",
+            task_id=task_id,
             attempt_id=str(uuid.uuid4()),
             deadline=asyncio.get_running_loop().time() + task.timeout_seconds,
             stop=stop,
@@ -82,16 +82,19 @@ class Syncer:
         }
         return await self._attempt(read_task(document), StopSignal())
 
-    async def roll_back(self, *, timeout: str = "30s", options: JsonObject | None = None, **spec: object) -> TaskResult:
+    async def roll_back(
+        self, *, timeout: str = "30s", options: JsonObject | None = None, task: str = "", stop: StopSignal | None = None, **spec: object
+    ) -> TaskResult:
+        """Not watched afterwards, unless that is asked for."""
         document = {
             "kind": "rollback",
             "application": self.application,
             "destination": {"namespace": self.namespace},
             "timeout": timeout,
-            "spec": spec,
+            "spec": {"watch": "0s", **spec},
             "options": options or {},
         }
-        return await self._attempt(read_task(document), StopSignal())
+        return await self._attempt(read_task(document), stop or StopSignal(), task or str(uuid.uuid4()))
 
     async def sync(self, *, timeout: str = "30s", **options: object) -> TaskResult:
         return await self.run("sync", timeout=timeout, stop=None, **options)

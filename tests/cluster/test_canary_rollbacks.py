@@ -47,7 +47,7 @@ async def superseded_at_its_pause(cluster: Cluster, canarist: Canarist, task: st
 
 async def roll_back(canarist: Canarist, task: str, revision: int = 0, **options: object) -> TaskResult:
     workload: JsonObject = {"kind": "Deployment", "name": "web", "revision": revision}
-    return await canarist.attempt(kind="rollback", task=task, spec={"workload": workload}, options=options)
+    return await canarist.attempt(kind="rollback", task=task, spec={"workload": workload, "watch": "0s"}, options=options)
 
 
 async def test_an_urgent_rollback_takes_the_canary_back_and_goes_no_further(canarist: Canarist, cluster: Cluster) -> None:

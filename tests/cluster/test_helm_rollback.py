@@ -184,7 +184,7 @@ async def test_what_a_controller_sets_back_is_refused(helm: Helm, syncer: Syncer
     result = await roll_back(syncer)
 
     assert result.outcome is Outcome.REFUSED, result
-    assert "belongs to a Flux HelmRelease (shop), which would set it back" in result.message
+    assert f"belongs to the Flux HelmRelease {syncer.namespace}/shop, which would set it back" in result.message
     assert len(await helm.history()) == 2
 
 

@@ -12,9 +12,10 @@ from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.releases import ReleaseStore
 from delegate.model.releases import ReleaseOutcome
-from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, STATEFUL_SETS, WORKLOADS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
+from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, actions, deployment, resource, settings_map
 from tests.verification.prometheus import running_prometheus
 
@@ -270,6 +271,49 @@ async def test_a_paused_deployment_is_refused(syncer: Syncer, cluster: Cluster) 
     result = await syncer.roll_back(workload={"name": "web"})
     assert result.outcome is Outcome.REFUSED
     assert "paused" in result.message
+
+
+async def test_a_set_with_an_order_is_freed_of_its_broken_pod(syncer: Syncer, cluster: Cluster) -> None:
+    """It would wait for that pod for ever, though it is to be replaced; the pods that serve are let be."""
+    body = deployment("db", "nginx:1.0", 2, namespace=syncer.namespace)
+    body |= {"kind": "StatefulSet", "spec": {**body["spec"], "serviceName": "db"}}
+    await cluster.client.create(STATEFUL_SETS, body, manager="somebody")
+    await eventually(lambda: ready_pods(cluster, syncer, 2), within=30)
+    first = (await cluster.client.get(PODS, syncer.namespace, "db-0"))["metadata"]["uid"]
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "registry.example/broken:broken"}]}}}}
+    await cluster.client.patch(STATEFUL_SETS, syncer.namespace, "db", patch, kind="strategic", manager="somebody")
+    await eventually(lambda: is_broken(cluster, syncer, "db-1"), within=30)
+
+    result = await syncer.roll_back(workload={"kind": "StatefulSet", "name": "db"})
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert any("pod db-1 of the version that was left was not ready" in notice for notice in result.notices)
+    assert await ready_pods(cluster, syncer, 2)
+    assert (await cluster.client.get(PODS, syncer.namespace, "db-0"))["metadata"]["uid"] == first
+
+
+async def is_broken(cluster: Cluster, syncer: Syncer, name: str) -> bool:
+    """Whether the pod is there, of the broken version."""
+    pods = {pod["metadata"]["name"]: pod for pod in (await cluster.client.list(PODS, syncer.namespace)).items}
+    return name in pods and "broken" in pods[name]["spec"]["containers"][0]["image"]
+
+
+async def ready_pods(cluster: Cluster, syncer: Syncer, count: int) -> bool:
+    live = await cluster.client.get(STATEFUL_SETS, syncer.namespace, "db")
+    status = live.get("status") or {}
+    return bool(status.get("observedGeneration") == live["metadata"]["generation"] and status.get("readyReplicas", 0) == count)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+async def test_a_set_that_moves_only_by_hand_is_refused(syncer: Syncer, cluster: Cluster, kind: str) -> None:
+    """OnDelete: the template would go back, and no pod with it."""
+    body = deployment("db", "nginx:1.0", 1, namespace=syncer.namespace)
+    del body["spec"]["replicas"]
+    body |= {"kind": kind, "spec": {**body["spec"], "updateStrategy": {"type": "OnDelete"}}}
+    await cluster.client.create(WORKLOADS[kind], body, manager="somebody")
+    result = await syncer.roll_back(workload={"kind": kind, "name": "db"})
+    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0), result
+    assert "OnDelete" in result.message
 
 
 @pytest.fixture(scope="module")

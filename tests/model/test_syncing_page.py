@@ -22,13 +22,14 @@ def blocks() -> list[object]:
 
 
 def test_its_examples_are_read() -> None:
-    """An annotation, the rules of an Application, a rollback."""
-    annotated, application, rollback = blocks()
+    """An annotation, the rules of an Application, a rollback, and one of what Git owns."""
+    annotated, application, rollback, owned = blocks()
     assert isinstance(annotated, dict)
     assert isinstance(application, dict)
     assert ownership_of(Manifest(annotated)).mode is Mode.MERGE
     assert len(msgspec.convert(application["spec"], SyncSpec).ownership) == 2
     assert read_task(rollback).rollback_spec().to == "last-verified"
+    assert read_task(owned).rollback_spec().gitops.pin
 
 
 def test_every_option_that_it_names_is_known() -> None:

@@ -5,6 +5,8 @@ TaskError
 ├── MissingNamespaceError   a destination namespace that isn't there and isn't to be created
 ├── EmptyRenderError        a source that renders nothing, where everything would be pruned
 ├── OwnedElsewhereError     an object that another Application owns
+├── OwnerBusyError          an owner that can't be kept from setting back just now
+├── SetBackError            a second writer that takes back what was restored
 ├── InvalidQueryError       an expression that names no fields, or that never ends
 ├── PruneGuardError         a prune that wants to be confirmed
 ├── NothingToRollBackError  a rollback that would change nothing
@@ -46,6 +48,16 @@ class EmptyRenderError(TaskError):
 
 class OwnedElsewhereError(TaskError):
     default_code = "conflict.owned_elsewhere"
+    category = Category.CONFLICT
+
+
+class OwnerBusyError(TaskError):
+    default_code = "conflict.owner_busy"
+    category = Category.CONFLICT
+
+
+class SetBackError(TaskError):
+    default_code = "conflict.set_back"
     category = Category.CONFLICT
 
 

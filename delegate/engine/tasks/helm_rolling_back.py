@@ -19,10 +19,9 @@ from delegate.engine.records.leases import hold_lease
 from delegate.engine.sources.limits import SourceLimits
 from delegate.engine.sources.loader.files import SourceFile, load
 from delegate.engine.tasks.concurrency import for_each
-from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.errors import HelmFailedError, NothingToRollBackError, OwnedElsewhereError
-from delegate.engine.tasks.preparing import Parts, retrying_of
-from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.errors import HealthTimeoutError, HelmFailedError, NothingToRollBackError, SetBackError
+from delegate.engine.tasks.preparing import retrying_of
+from delegate.engine.tasks.undos import Occasion
 from delegate.foundation.errors import ErrorGroup
 from delegate.foundation.quantities import parse_duration
 from delegate.model.changes import diff_bodies
@@ -32,24 +31,30 @@ from delegate.model.plan import PlannedChange
 from delegate.model.resource_types import SECRETS
 from delegate.model.resources import GroupKind, JsonObject, ResourceKey
 from delegate.model.results import Action, SyncStatus
-from delegate.model.revisions import controller_in_words
-from delegate.model.rollbacks import HelmTarget
-from delegate.model.tasks import Task
 
 _MANAGER = "helm"
 _MARGIN_SECONDS = 20.0
+_LOOK_SECONDS = 1.0
 
 
 class HelmUndo:
     """One attempt. `execute` answers what was done, in words."""
 
-    def __init__(self, task: Task, target: HelmTarget, context: AttemptContext, parts: Parts, report: Report) -> None:
+    def __init__(self, occasion: Occasion) -> None:
+        task, spec = occasion.task, occasion.spec
+        assert spec.helm_release is not None
         self._task = task
-        self._target = target
-        self._context = context
-        self._parts = parts
-        self._report = report
+        self._spec = spec
+        self._seconds_to_watch = occasion.seconds_to_watch
+        self._target = spec.helm_release
+        self._owners = occasion.owners
+        self._choice: HelmChoice | None = None
+        self._opened: tuple[Cluster, ApiClient] | None = None
+        self._context = occasion.context
+        self._parts = occasion.parts
+        self._report = occasion.report
         self._namespace = task.destination.namespace or "default"
+        self._owned: dict[ResourceKey, JsonObject] = {}
 
     async def execute(self) -> str:
         """Raises DelegateError."""
@@ -57,8 +62,9 @@ class HelmUndo:
         self._report.cluster = cluster.uid
         self._context.check_namespace(self._namespace, f"Helm release {self._namespace}/{self._target.name}")
         client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
+        self._opened = (cluster, client)
         with self._report.timed("plan"):
-            choice = await self._choose(client)
+            self._choice = choice = await self._choose(client)
             changes = await self._plan(cluster, client, choice)
         if not any(change.writes for change in changes):
             raise NothingToRollBackError(
@@ -68,13 +74,53 @@ class HelmUndo:
         if self._task.options.dry_run:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return f"{self._target.name} would go back to revision {choice.target.version}"
+        if self._owners.acts_through_git:
+            return f"revision {choice.target.version} of {self._target.name!r} is brought back by its owner"
         async with self._authority(client):
+            await self._owners.pin(client.clock.now())
             self._report.began_writing = True
+            self._owners.restored = True
             with self._report.timed("apply"):
                 await self._carry_out(cluster, client, choice)
         for change in changes:
             self._report.done(change)
+        await self.settle(self._seconds_to_watch())
         return f"{self._target.name} is back at what revision {choice.target.version} was"
+
+    async def settle(self, watch: float) -> None:
+        """Until what was chosen is what Helm has deployed, and has been so for `watch` seconds. Raises SetBackError, HealthTimeoutError."""
+        through_git = self._owners.acts_through_git
+        if self._opened is None or self._choice is None or not (watch or through_git):
+            return
+        loop = asyncio.get_running_loop()
+        watched_until, wanted = loop.time() + watch, manifest_of(self._choice.target)
+        async with self._context.parked():
+            while True:
+                newest = (await self._records(self._opened[1]))[0]
+                brought = newest.status == "deployed" and manifest_of(newest) == wanted
+                if not brought and not through_git:
+                    raise SetBackError(
+                        f"held: {self._target.name!r} is at revision {newest} now, written by {newest.writers}; it is not taken back twice",
+                        hint="see what upgrades it, and take the change back there",
+                    )
+                if brought and loop.time() >= watched_until:
+                    return
+                if loop.time() + _LOOK_SECONDS >= self._context.deadline:
+                    words = f"is back, but was not watched for {watch:g} s" if brought else "is not brought back by its owner in time"
+                    raise HealthTimeoutError(f"{self._target.name!r} {words}", hint="give the task a longer timeout, or shorten spec.watch")
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def after_checks(self) -> None:
+        """Helm keeps no record of what was verified."""
+
+    @property
+    def evidence(self) -> str:
+        version = self._choice.target.version if self._choice is not None else 0
+        return f"Helm release {self._target.name} was rolled back to its revision {version}."
+
+    @property
+    def not_the_cause(self) -> str:
+        return ""
 
     async def _choose(self, client: ApiClient) -> HelmChoice:
         unlock_after = parse_duration(self._target.unlock_after) if self._target.unlock_after else None
@@ -93,6 +139,7 @@ class HelmUndo:
         steps = [(body, False) for body in wanted.values()] + [(body, True) for key, body in current.items() if key not in wanted]
         changes = await for_each(steps, lambda step: self._change(cluster, client, step[0], goes=step[1]))
         self._report.planned(changes)
+        await self._owners.find(client, cluster.discovery, self._owned.items())
         return changes
 
     async def _change(self, cluster: Cluster, client: ApiClient, body: JsonObject, *, goes: bool) -> PlannedChange:
@@ -108,7 +155,7 @@ class HelmUndo:
         except NotFoundError:
             live = None
         if live is not None:
-            self._refuse_owned(key, live)
+            self._owned[key] = live["metadata"]
         if goes:
             action = Action.PRUNED if live is not None else Action.UNCHANGED
             return PlannedChange(key=key, action=action, version=version, writes=live is not None)
@@ -116,15 +163,6 @@ class HelmUndo:
         found = diff_bodies(live, after) if live is not None else ()
         action = Action.CREATED if live is None else Action.CONFIGURED if found else Action.UNCHANGED
         return PlannedChange(key=key, action=action, version=version, writes=action is not Action.UNCHANGED, changes=found)
-
-    def _refuse_owned(self, key: ResourceKey, live: JsonObject) -> None:
-        owner = controller_in_words(live["metadata"])
-        if owner and not self._task.options.force:
-            raise OwnedElsewhereError(
-                f"{key} belongs to {owner}, which would set it back",
-                hint="roll that back, or suspend it first; or once, for as long as it lasts: options {force: true}",
-                object=str(key),
-            )
 
     @asynccontextmanager
     async def _authority(self, client: ApiClient) -> AsyncIterator[None]:

@@ -61,11 +61,16 @@ def new_pods(stable: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObject]
 
 
 def stuck_pods(stable: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObject]:
-    """Those of another revision than is wanted that aren't ready: their set waits for them for ever, and does not replace them."""
+    """Those of another revision than is wanted that aren't ready: their set waits for them for ever, and does not replace them.
+
+    What stands below the partition is not to be replaced.
+    """
     newest = (stable.get("status") or {}).get("updateRevision")
     if not newest or not is_observed(stable):
         return []
-    return [pod for pod in _staying(stable, pods) if _revision_of(pod) != newest and not is_ready(pod)]
+    lowest = partition_of(stable["spec"].get("updateStrategy") or {})
+    left = [pod for pod in _staying(stable, pods) if _revision_of(pod) != newest and not is_ready(pod)]
+    return [pod for pod in left if _ordinal_of(pod) >= lowest]
 
 
 def is_ready(pod: JsonObject) -> bool:
@@ -88,6 +93,11 @@ def _staying(stable: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObject]
         if not pod["metadata"].get("deletionTimestamp")
         and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
     ]
+
+
+def _ordinal_of(pod: JsonObject) -> int:
+    number = str(pod["metadata"]["name"]).rpartition("-")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def _revision_of(pod: JsonObject) -> str:
