@@ -1,6 +1,7 @@
 """Canaries beside others: a newer release, a second task, an autoscaler, a foreign hand; and canaries of configuration."""
 
 import asyncio
+import base64
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.journals import JournalStore
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
-from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, SECRETS
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
@@ -194,6 +195,87 @@ async def test_changed_configuration_that_is_taken_back_leaves_no_copy(canarist:
     assert await cluster.client.get(CONFIG_MAPS, canarist.namespace, "settings") == before
     names = {each["metadata"]["name"] for each in (await cluster.client.list(CONFIG_MAPS, canarist.namespace)).items}
     assert not any(name.startswith("settings-") for name in names)
+
+
+async def test_a_secret_is_part_of_the_version_and_its_values_are_in_no_record(
+    canarist: Canarist, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Case 05: the new pods read a copy; neither the journal, nor an event, nor the result holds what is in it."""
+    syncer = Syncer(canarist.engine, tmp_path / "source", canarist.namespace)
+    body = deployment("web", OLD, 2)
+    body["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "login"}}]
+    syncer.write([secret("hunter2-of-old"), body])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    syncer.write([secret("hunter2-of-new"), body])
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(f"{event} {data}")
+    running = asyncio.create_task(
+        canarist.run({"setWeight": 33}, {"pause": {}}, source={"path": str(tmp_path / "source")}, images={}, task="task-2")
+    )
+    await eventually(lambda: at_pause(cluster, canarist), within=20)
+    canary = await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web-canary")
+    copied = canary["spec"]["template"]["spec"]["containers"][0]["envFrom"][0]["secretRef"]["name"]
+    read = [(await cluster.client.get(SECRETS, canarist.namespace, name))["data"] for name in (copied, "login")]
+    journal = msgspec.json.encode(await journal_of(cluster.client, canarist.namespace)).decode()
+
+    canarist.resume.request()
+    result = await running
+
+    assert [base64.b64decode(data["password"]) for data in read] == [b"hunter2-of-new", b"hunter2-of-old"]
+    assert result.outcome is Outcome.SUCCEEDED, result
+    shown = f"{journal} {told} {msgspec.json.encode(result).decode()}"
+    for value in ("hunter2", base64.b64encode(b"hunter2-of-new").decode(), base64.b64encode(b"hunter2-of-old").decode()):
+        assert value not in shown
+    names = {each["metadata"]["name"] for each in (await cluster.client.list(SECRETS, canarist.namespace)).items}
+    assert "login" in names
+    assert not any(name.startswith("login-") for name in names)
+
+
+def secret(password: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"password": password}}
+
+
+async def test_a_source_that_changes_nothing_of_the_workload_is_synced_and_nothing_is_verified(
+    canarist: Canarist, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Case 05: a map that no pod refers to needs no canary, and the outcome doesn't say verified."""
+    syncer = Syncer(canarist.engine, tmp_path / "source", canarist.namespace)
+    body = deployment("web", OLD, 2)
+    syncer.write([settings_map(data={"pool": "40"}), body])
+    assert (await syncer.sync()).outcome is Outcome.SUCCEEDED
+    syncer.write([settings_map(data={"pool": "400"}), body])
+
+    result = await canarist.run({"setWeight": 33}, source={"path": str(tmp_path / "source")}, images={}, task="task-2")
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert "no workload affected, so nothing was verified" in result.message
+    assert (await cluster.client.get(CONFIG_MAPS, canarist.namespace, "settings"))["data"] == {"pool": "400"}
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+
+
+async def test_the_same_release_from_another_task_goes_on_where_the_first_one_stands(canarist: Canarist, cluster: Cluster) -> None:
+    """Case 14: no second set and no step twice."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    stop = StopSignal()
+    first = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, stop=stop))
+    await eventually(lambda: at_pause(cluster, canarist), within=20)
+    uid = (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web-canary"))["metadata"]["uid"]
+    stop.request(StopVerdict.SUPERSEDED)
+    await first
+    again = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, task="task-2"))
+
+    async def is_theirs() -> bool:
+        return (await journal_of(cluster.client, canarist.namespace)).task == "task-2"
+
+    await eventually(is_theirs, within=20)
+    same = (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web-canary"))["metadata"]["uid"]
+    journal = await journal_of(cluster.client, canarist.namespace)
+    canarist.resume.request()
+    result = await again
+
+    assert (same, journal.step) == (uid, 1)
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert sum("setWeight 33" in words for words in result.notices if "step 0" in words) == 1
 
 
 def autoscaler(namespace: str) -> JsonObject:

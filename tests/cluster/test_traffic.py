@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from delegate.engine.clusters.errors import StaleObjectError
+from delegate.engine.clusters.metering import Effect
 from delegate.engine.clusters.registry import Cluster
+from delegate.engine.clusters.transport import Answer, Call, Transport
+from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.engine.traffic.endpoints import ready_pods
 from delegate.engine.traffic.errors import (
     ForeignRouteError,
@@ -260,6 +263,43 @@ async def test_a_whole_canary_by_ingress(canarist: Canarist, cluster: Cluster) -
     assert await image_of(cluster.client, canarist.namespace) == NEW
     assert not await ground.exists(INGRESSES, "web-canary")
     assert not await ground.exists(SERVICES, "web-canary")
+
+
+@pytest.mark.parametrize("ends", ["taken back", "promoted"])
+async def test_load_goes_first_then_a_drain_then_the_pods_then_the_way_to_them(
+    canarist: Canarist, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """Case 27: nobody is sent to pods that are gone, whichever way it ends; the Ingress goes before its Service."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    await cluster.client.create(INGRESSES, main_ingress(Ground(cluster, canarist.namespace)))
+    told: list[str] = []
+    canarist.on_event = lambda event, data: told.append(str(data.get("words", "")))
+    stop, drain = StopSignal(), 1.5
+    running = asyncio.create_task(
+        canarist.run({"setWeight": 50}, {"pause": {}}, routing={"nginx": {"ingress": "web"}}, drain=f"{drain}s", stop=stop)
+    )
+    await eventually(lambda: any(words.startswith("pauses") for words in told), within=20)
+    real, written = Transport.send, list[tuple[str, str, float]]()
+
+    async def send(transport: Transport, call: Call, timeout: float, **options: bool) -> Answer:
+        answer = await real(transport, call, timeout, **options)
+        if call.effect is Effect.WRITE and call.path.endswith(("/web-canary", "/web-canary/scale")):
+            written.append((call.method, call.path.split("/")[-2], asyncio.get_running_loop().time()))
+        return answer
+
+    monkeypatch.setattr(Transport, "send", send)
+    if ends == "promoted":
+        await resumed(cluster, canarist)
+    else:
+        stop.request(StopVerdict.CANCEL)
+    result = await running
+
+    assert result.outcome is (Outcome.SUCCEEDED if ends == "promoted" else Outcome.CANCELLED), result
+    weight, scaled = (next(each for each in written if each[1] == kind) for kind in ("ingresses", "deployments"))
+    assert scaled[2] - weight[2] >= drain
+    deleted = [kind for method, kind, _ in written if method == "DELETE"]
+    assert (deleted[0], [kind for kind in deleted if kind != "deployments"]) == ("deployments", ["ingresses", "services"])
+    assert any("a drain of 1.5s is shorter than routers may take" in words for words in result.notices)
 
 
 async def test_a_weight_that_somebody_writes_in_a_pause_holds_the_canary(canarist: Canarist, cluster: Cluster) -> None:
