@@ -209,3 +209,23 @@ async def _pauses(cluster: Cluster, canarist: Canarist) -> bool:
         return False
     journal = await journal_of(cluster.client, canarist.namespace)
     return journal.step == 1 and bool(journal.since)
+
+
+async def test_a_promotion_that_does_not_come_through_gives_the_stable_version_back(canarist: Canarist, cluster: Cluster) -> None:
+    """The new version was good beside the old one, and finds no room in its place: capacity never falls, and the old one is whole again."""
+    await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    rule = {"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}}}
+    before = await cluster.client.patch(DEPLOYMENTS, canarist.namespace, "web", rule)
+    async with watched(cluster.client, canarist.namespace) as capacity:
+        running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}, progressDeadline="2s"))
+        await eventually(lambda: _pauses(cluster, canarist), within=20)
+        await cluster.client.create(QUOTAS, no_more_pods(canarist.namespace))
+        canarist.resume.request()
+        result = await running
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "Deployment" in result.message
+    live = await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web")
+    assert live["spec"]["template"] == before["spec"]["template"]
+    assert await replicas_of(cluster.client, canarist.namespace) == -1
+    assert capacity.least >= 2

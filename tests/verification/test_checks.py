@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from delegate.foundation.errors import flatten
-from delegate.model.tasks import TaskDocumentError, read_task
+from delegate.model.tasks import TaskDocumentError, TaskKind, read_task
 from delegate.model.verification.checks import UnknownVariableError, substitute
 from delegate.model.verification.windows import (
     Span,
@@ -91,6 +91,30 @@ def test_what_can_not_be_meant(changes: dict[str, Any], field: str, words: str) 
 
     assert list(found) == [f"spec.verification[0].{field}"]
     assert words in found[f"spec.verification[0].{field}"]
+
+
+@pytest.mark.parametrize(
+    ("query", "unit", "said"),
+    [
+        ("histogram_quantile(0.95, sum by (le) (rate(http_request_duration_seconds_bucket[5m])))", "ms", "is in s by its name"),
+        ("max(pod_latency_milliseconds)", "s", "is in ms by its name"),
+        ("job:errors_ratio", "%", "is in ratio by its name"),
+        ("container_memory_working_set_bytes", "MiB", "is in B by its name"),
+        ("histogram_quantile(0.95, sum by (le) (rate(http_request_duration_seconds_bucket[5m]))) * 1000", "ms", ""),
+        ("1000 * max(latency_seconds)", "ms", ""),
+        ("max(latency_seconds)", "s", ""),
+        ("sum(rate(latency_seconds_count[5m]))", "1/s", ""),
+        ('max(latency{unit="x_seconds"})', "ms", ""),
+        ("latency_seconds - wait_milliseconds", "ms", ""),
+    ],
+)
+def test_a_unit_that_the_metrics_own_name_contradicts(query: str, unit: str, said: str) -> None:
+    """Seconds taken for milliseconds would pass for ever. Who converts in the query knows what they do."""
+    document = task(GOOD | {"query": query, "unit": unit, "threshold": f"<= 300 {unit}"})
+    if not said:
+        assert read_task(document).kind is TaskKind.VERIFY
+        return
+    assert said in faults(document)["spec.verification[0].unit"]
 
 
 @pytest.mark.parametrize(

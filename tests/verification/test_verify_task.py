@@ -15,7 +15,7 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import Outcome, TaskResult
-from delegate.model.tasks import read_task
+from delegate.model.tasks import TaskDocumentError, read_task
 from delegate.model.verification.readings import Verdict
 from delegate.model.verification.records import VerificationRecord
 from tests.cli.programs import Ended, run
@@ -128,6 +128,13 @@ async def test_sources_that_do_not_answer(engine: Engine) -> None:
         assert result.error is not None
         assert result.error.code == "dependency.source_unavailable"
     assert "no answer within 0.2 s" in silent.message
+
+
+def test_a_wrong_unit_is_refused(prometheus: str) -> None:
+    """Before the task is anybody's: one that the metric's name contradicts, and one that no rule about a ratio can have."""
+    for unit, threshold, words in (("ms", "<= 400ms", "is in s by its name"), ("s", "<= 1%", "about a ratio")):
+        with pytest.raises(TaskDocumentError, match=words):
+            read_task(document(prometheus, "max(pod_latency_seconds)", unit=unit, threshold=threshold))
 
 
 async def test_an_unknown_provider_is_refused(engine: Engine) -> None:

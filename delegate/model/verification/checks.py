@@ -13,6 +13,7 @@ import msgspec
 
 from delegate.foundation.quantities import parse_duration
 from delegate.model.strict import Strict
+from delegate.model.verification.conventions import named_unit
 from delegate.model.verification.rules import Rule, RuleError, parse_rule, parse_share
 from delegate.model.verification.units import Dimension, Unit, UnknownUnitError, parse_unit
 from delegate.model.verification.windows import parse_time, range_seconds
@@ -392,6 +393,10 @@ def _faults_of_rules(check: Check, where: str) -> Iterable[Fault]:
             yield f"{where}.unit", str(error), ""
     elif not _counts(check):
         yield f"{where}.unit", "the source's unit is missing: a number without one can't be judged", "say in which unit the query answers"
+    named = named_unit(check.type, check.query)
+    if unit is not None and named is not None and named[1].dimension is unit.dimension and named[1] != unit:
+        words = f"{named[0]} is in {named[1].symbol} by its name, and the check says {unit.symbol}"
+        yield f"{where}.unit", words, f"write unit: {named[1].symbol} (the rule may have another), or convert the value in the query"
     if not check.threshold and check.compare is None:
         yield f"{where}.threshold", "there is neither a threshold nor a comparison", RuleError.hint
     for field, text in (("threshold", check.threshold), ("failWhen", check.fail_when)):
