@@ -252,7 +252,7 @@ async def test_a_newer_release_takes_header_routes_over(
     assert await image_of(cluster.client, namespace) == f"{NEW}.1"
 
 
-@pytest.mark.parametrize(("at_write", "errors"), [(7, 0.1), (12, 9.0), (15, 9.0)])
+@pytest.mark.parametrize(("at_write", "errors"), [(7, 0.1), (12, 9.0)])
 async def test_another_attempt_ends_it_whatever_write_of_a_header_route_the_last_one_died_at(
     canarist: Canarist, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, at_write: int, errors: float
 ) -> None:

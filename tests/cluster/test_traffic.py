@@ -90,7 +90,7 @@ async def test_an_http_route_through_a_canary(ground: Ground, http_routes: Resou
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
     assert await router.read_load(snapshot) == Load(0)
     await ground.pods_are_gone()
-    await router.clear()
+    await router.clear(snapshot)
     assert not await ground.exists(SERVICES, "web-canary")
 
 
@@ -226,11 +226,11 @@ async def test_a_canary_ingress_through_a_canary(ground: Ground) -> None:
     await router.restore(snapshot)
     assert await router.read_load(snapshot) == Load(0)
     with pytest.raises(RouteNotInForceError, match="still lists 1 pods"):
-        await router.clear()
+        await router.clear(snapshot)
     assert not await ground.exists(INGRESSES, "web-canary")
     assert await ground.exists(SERVICES, "web-canary")
     await ground.pods_are_gone()
-    await router.clear()
+    await router.clear(snapshot)
     assert not await ground.exists(SERVICES, "web-canary")
     after = await ground.client.get(INGRESSES, ground.namespace, "web")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]

@@ -225,6 +225,8 @@ class CanaryRun:
             scalers, notices = await find_autoscalers(client, namespace, name)
             self._report.notice(notices)
             check_overlap(name, tracks, scalers)
+            if scalers and spec.blue_green is not None:
+                self._report.notice([f"the autoscaler {', '.join(scalers)} may shrink {name} from the switch on, as it has no load then"])
         if spec.drain_seconds < _SHORTEST_DRAIN and separates(spec.routing):
             self._report.notice([f"a drain of {spec.drain} is shorter than routers may take to hear of it: 30 s is what is safe"])
         if tracks.overlaps:

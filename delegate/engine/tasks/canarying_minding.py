@@ -113,6 +113,8 @@ class Minder:
         if serving is not None:
             self._refuse_short(serving, journal.count)
         share = self._pods.share_of(stable, journal, journal.weight)
+        if self._traffic.separates:  # an old set that has lost its load may be scaled down: the new one bears that load
+            share = msgspec.structs.replace(share, count=max(share.count, journal.count))
         if (journal.weight or journal.scale) and (share.count, wanted_replicas(stable)) != (journal.count, journal.replicas):
             await self.size(share)
         restarts = await self._pods.restarts()

@@ -19,7 +19,8 @@ RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
 class Evidence(msgspec.Struct, frozen=True):
     """Of what, and since when (RFC 3339), evidence counts: the new pods, with their `load` in force.
 
-    They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants. `step` is the one in work.
+    They are those of the newest revision of `kind` `canary`: `count` of them, or all that it wants; `preview`: the Service by which they
+    alone are reached, empty without a router. `step` is the one in work.
     """
 
     namespace: str
@@ -27,6 +28,7 @@ class Evidence(msgspec.Struct, frozen=True):
     canary: str
     since: str
     load: Load
+    preview: str = ""
     kind: str = "Deployment"
     count: int | None = None
     step: int = 0

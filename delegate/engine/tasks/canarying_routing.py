@@ -3,6 +3,7 @@
 from delegate.engine.tasks.canarying_sets import Authority
 from delegate.engine.traffic.errors import ForeignRouteError, RouteNotInForceError
 from delegate.engine.traffic.routers import Router
+from delegate.engine.traffic.services import preview_of
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.loads import Load
 
@@ -12,9 +13,10 @@ _CLOSE_ENOUGH = 0.5
 class Traffic:
     """What the journal's `routes` say is what is given back."""
 
-    def __init__(self, router: Router, authority: Authority) -> None:
+    def __init__(self, router: Router, authority: Authority, namespace: str) -> None:
         self._router = router
         self._authority = authority
+        self._namespace = namespace
         self.separates = router.separates
 
     async def prepare(self, journal: Journal) -> None:
@@ -27,29 +29,50 @@ class Traffic:
             await self._router.set_load(load, journal.routes)
             await self._read_back(load, journal)
 
+    async def open_preview(self, journal: Journal) -> None:
+        """Before anything is seen of them: the new pods are reachable by a Service of theirs. Without a router, or pods, there is none."""
+        if self.separates and journal.count:
+            self._authority.check()
+            await self._router.open_preview(journal.routes)
+
+    def preview(self, journal: Journal) -> str:
+        """The host of that Service in its cluster; empty without a router."""
+        name = preview_of(journal.routes) if self.separates else ""
+        return f"{name}.{self._namespace}.svc" if name else ""
+
     async def mind(self, journal: Journal) -> None:
-        """What is seen counts for the load that was wanted alone. Raises ForeignRouteError where somebody has written another one."""
-        if self.separates and (words := await self._difference(journal.load, journal)):
+        """What is seen counts for the load that was wanted, and the new pods alone.
+
+        Raises ForeignRouteError where somebody else has written another load, or led the preview elsewhere.
+        """
+        if words := await self._foreign_hand(journal):
             raise ForeignRouteError(
                 f"somebody else shifts the load of {journal.workload}: {words}",
                 hint="let nobody else write the route (a GitOps tool has to ignore its weights), then resume or cancel the task",
             )
 
     async def renew(self, journal: Journal) -> None:
-        """The journal's load again, whatever somebody else has made of it: at the word of who resumes."""
-        if self.separates and await self._difference(journal.load, journal):
+        """The journal's load again, and its preview, whatever somebody else has made of them: at the word of who resumes."""
+        if await self._foreign_hand(journal):
             self._authority.check()
             await self._router.restore(journal.routes)
             await self.shift(journal.load, journal)
+            await self.open_preview(journal)
 
     async def take_back(self, journal: Journal) -> None:
         """After this no load goes to the new version."""
         await self._router.restore(journal.routes)
         await self._read_back(Load(), journal)
 
-    async def clear(self) -> None:
+    async def clear(self, journal: Journal) -> None:
         """After the drain."""
-        await self._router.clear()
+        await self._router.clear(journal.routes)
+
+    async def _foreign_hand(self, journal: Journal) -> str:
+        """What of it reads otherwise; empty for nothing."""
+        if not self.separates:
+            return ""
+        return await self._difference(journal.load, journal) or await self._router.preview_strays(journal.routes)
 
     async def _read_back(self, load: Load, journal: Journal) -> None:
         if words := await self._difference(load, journal):

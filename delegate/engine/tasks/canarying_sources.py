@@ -45,8 +45,10 @@ class SourceVersion(msgspec.Struct, frozen=True):
 
 
 def sync_task_of(task: Task, spec: CanarySpec) -> Task:
-    """The sync that promotes."""
-    return msgspec.structs.replace(task, kind=TaskKind.SYNC, spec={"source": msgspec.to_builtins(spec.source)}, supersedes=False)
+    """The sync that promotes. It leaves alone which pods a Service leads to that the canary switches: that comes back with the load."""
+    left = [{"kind": "Service", "name": name, "jsonPointers": ["/spec/selector"]} for name in spec.switched_services]
+    wanted = {"source": msgspec.to_builtins(spec.source), **({"ignoreDifferences": left} if left else {})}
+    return msgspec.structs.replace(task, kind=TaskKind.SYNC, spec=wanted, supersedes=False)
 
 
 async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts, namespace: str) -> SourceVersion:

@@ -113,9 +113,10 @@ class Steps:
         await keeper.record(keeper.journal.stepped(keeper.now(), words))
 
     async def check(self, names: tuple[str, ...]) -> str:
-        """While the sets are minded; the verdict in words."""
+        """While the sets are minded; the verdict in words. What counts is the load in force, which has to stay so meanwhile."""
         if self._run_checks is None:
             raise CanaryFailedError("this delegate runs no checks, so nothing is verified", hint="leave the verify steps out")
+        await self._traffic.open_preview(self._keeper.journal)
         evidence = self.evidence()
         async with self._context.parked():
             checks = asyncio.ensure_future(self._run_checks(names, evidence))
@@ -124,11 +125,13 @@ class Steps:
                 await asyncio.wait({checks, minding}, return_when=asyncio.FIRST_COMPLETED)
                 if minding.done() and not checks.done():
                     minding.result()
-                return await checks
+                words = await checks
             finally:
                 for each in (checks, minding):
                     each.cancel()
                 await asyncio.gather(checks, minding, return_exceptions=True)
+        await self._traffic.mind(self._keeper.journal)
+        return words
 
     def watch(self) -> None:
         """Has the checks beside the steps run from now on, as soon as there is any load."""
@@ -141,6 +144,8 @@ class Steps:
             self.watch()
             await self._minder.mind_until(self._background.has_evidence)
             words = await self._background.conclude()
+        if words:
+            await self._traffic.mind(self._keeper.journal)
         return f"; in the background {words}" if words else ""
 
     def evidence(self) -> Evidence:
@@ -151,6 +156,7 @@ class Steps:
             canary=self._pods.name,
             since=self._keeper.now(),
             load=journal.load,
+            preview=self._traffic.preview(journal),
             kind=self._pods.kind,
             count=journal.count if self._pods.counts_pods else None,
             step=journal.step,

@@ -59,6 +59,7 @@ class CanaryChecks:
             "CANARY": evidence.canary,
             "REVISION": version.revision,
             "PODS": version.pods,
+            **({"PREVIEW": evidence.preview} if evidence.preview else {}),
         }
         place = "background" if until_stopped else f"step {evidence.step}"
         left = self._context.deadline - asyncio.get_running_loop().time() - _TO_CONCLUDE_SECONDS

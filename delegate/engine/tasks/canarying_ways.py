@@ -46,7 +46,8 @@ def reach(spec: CanarySpec, stable: int) -> list[str]:
     """What each weight of the steps comes to, in words. Raises UnreachableShareError."""
     weights = [step.set_weight for step in spec.steps if step.set_weight is not None]
     most, kind = spec.max_effective_share, spec.workload.kind
-    return [f"setWeight {weight:g} comes to {reached_share(kind, stable, weight, most, routed=spec.routed)}" for weight in weights]
+    told = [f"blue/green: {', '.join(map(str, spec.steps))}"] if spec.blue_green is not None else []
+    return told + [f"setWeight {weight:g} comes to {reached_share(kind, stable, weight, most, routed=spec.routed)}" for weight in weights]
 
 
 def spec_for(spec: CanarySpec, stable: JsonObject) -> CanarySpec:

@@ -27,10 +27,10 @@ from delegate.engine.traffic.routers import Router
 from delegate.foundation.errors import DelegateError
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.shares import Share
-from delegate.model.rollouts.smoke import SmokeTest
+from delegate.model.rollouts.smoke import SmokeTest, with_variable
 from delegate.model.rollouts.specs import OnFailure
 from delegate.model.rollouts.states import ENDED, Move, Phase, may
-from delegate.model.rollouts.workloads import wanted_replicas
+from delegate.model.rollouts.steps import CanaryScale
 
 log = structlog.get_logger(__name__)
 _NEVER_HANDLED = (LeaseLostError, LateWriterError, JournalChangedError)
@@ -61,7 +61,7 @@ class CanaryWork:
         self._authority = authority
         self._sets = sets
         self._pods = pods
-        self._traffic = Traffic(router, authority)
+        self._traffic = Traffic(router, authority, sets.namespace)
         self._context = context
         self._smoke_job = smoke_job
         self._background = background
@@ -180,15 +180,21 @@ class CanaryWork:
         await self._clear_smoke_job()  # only now: whoever found it gone would run it again
 
     async def _smoke(self, test: SmokeTest) -> str:
-        """Before any load. Checks look at a first pod, which the router keeps load from."""
+        """Before any load. Checks look at a first pod, which the router keeps load from; all of blue/green at the preview."""
+        template, blue_green = self._plan.template, self._spec.blue_green
+        if test.verify or blue_green is not None:
+            scaled = msgspec.structs.replace(self.journal, scale=blue_green.preview_scale if blue_green else CanaryScale(replicas=1))
+            await self._minder.size(self._pods.share_of(await self._sets.stable(), scaled, 0.0))
+            await self._minder.await_ready(self.journal.count)
         if test.verify:
-            await self._minder.size(Share(0.0, 0.0, 1, wanted_replicas(await self._sets.stable())))
-            await self._minder.await_ready(1)
             return await self._steps.check(test.verify)
+        if blue_green is not None:
+            await self._traffic.open_preview(self.journal)
+            template = with_variable(template, "PREVIEW", self._traffic.preview(self.journal))
         if not self.journal.smoke_job:
             await self._keeper.record(msgspec.structs.replace(self.journal, smoke_job=self._smoke_job.name))
         async with self._context.parked():
-            return await self._smoke_job.run(self._plan.template, test)
+            return await self._smoke_job.run(template, test)
 
     async def _clear_smoke_job(self) -> None:
         if self.journal.smoke_job:
@@ -234,7 +240,7 @@ class CanaryWork:
             await self._drain()
         async with self._context.parked():
             await self._pods.remove(self._spec.progress_seconds)
-        await self._traffic.clear()
+        await self._traffic.clear(self.journal)
         await self._clear_smoke_job()
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
             await self._sets.delete_copy(kind, name)

@@ -72,6 +72,13 @@ class NginxRouter:
             return Load()
         return self._ingress(str(snapshot["service"])).load_of(found, mark_of(found, self._place.workload))
 
+    async def open_preview(self, snapshot: JsonObject) -> None:
+        await await_ready(self._place, canary_name(str(snapshot["service"])), self._spec.seconds)
+
+    async def preview_strays(self, snapshot: JsonObject) -> str:
+        del snapshot
+        return ""
+
     async def restore(self, snapshot: JsonObject) -> None:
         ingress = self._ingress(str(snapshot["service"]))
         found = await self._writer.find(self._name)
@@ -79,12 +86,9 @@ class NginxRouter:
             self._writer.check_ours(found, self._name)
             await self._writer.change(self._name, lambda live: ingress.loaded(live, self._mark(Load())))
 
-    async def clear(self) -> None:
+    async def clear(self, snapshot: JsonObject) -> None:
         await self._writer.delete(self._name)
-        main = await self._writer.find(self._spec.ingress)
-        named = [each for each in self._place.services if main is not None and each in services_named(main)]
-        for stable in [self._spec.service] if self._spec.service else named or self._place.services:
-            await CanaryService(self._place, stable).clear(self._spec.seconds)
+        await CanaryService(self._place, str(snapshot["service"])).clear(self._spec.seconds)
 
     async def _write(self, stable: str, load: Load) -> None:
         main = await self._main()

@@ -61,10 +61,16 @@ class Router(Protocol):
         """As it stands in the cluster: the weight, and those header routes that were written and still stand whole. None where that is
         nobody's to say."""
 
+    async def open_preview(self, snapshot: JsonObject) -> None:
+        """Has a Service of theirs lead to the new pods alone, and waits until it leads to one that is ready."""
+
+    async def preview_strays(self, snapshot: JsonObject) -> str:
+        """How a preview of the task's choice leads elsewhere than to the new pods; empty where it doesn't, or there is none."""
+
     async def restore(self, snapshot: JsonObject) -> None:
         """Returns every field that was changed, and reads it back: after this no load goes to the new version."""
 
-    async def clear(self) -> None:
+    async def clear(self, snapshot: JsonObject) -> None:
         """Takes away what `prepare` has made, the route before the Service. After the drain."""
 
 
@@ -89,11 +95,18 @@ class ReplicaShare:
         del snapshot
         return None
 
+    async def open_preview(self, snapshot: JsonObject) -> None:
+        del snapshot
+
+    async def preview_strays(self, snapshot: JsonObject) -> str:
+        del snapshot
+        return ""
+
     async def restore(self, snapshot: JsonObject) -> None:
         del snapshot
 
-    async def clear(self) -> None:
-        return
+    async def clear(self, snapshot: JsonObject) -> None:
+        del snapshot
 
 
 RouterFactory = Callable[[JsonObject, RoutePlace], Router]

@@ -41,7 +41,7 @@ def chosen_service(route: str, named: Collection[str], fronts: Collection[str], 
     return candidates[0]
 
 
-def canary_service(stable: JsonObject, place: RoutePlace) -> JsonObject:
+def canary_service(stable: JsonObject, place: RoutePlace, name: str) -> JsonObject:
     """Its body. No port of the nodes and no load balancer: whatever comes from outside comes by the route."""
     spec = stable.get("spec") or {}
     ports = [{field: port[field] for field in _PORT_FIELDS if field in port} for port in spec.get("ports") or ()]
@@ -51,7 +51,7 @@ def canary_service(stable: JsonObject, place: RoutePlace) -> JsonObject:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": canary_name(stable["metadata"]["name"]),
+            "name": name,
             "namespace": place.namespace,
             "labels": {APPLICATION_LABEL: place.application, JOURNAL_LABEL: "canary"},
             "annotations": {FENCE_ANNOTATION: str(place.fence)},
@@ -60,14 +60,20 @@ def canary_service(stable: JsonObject, place: RoutePlace) -> JsonObject:
     }
 
 
-class CanaryService:
-    """The Service of the new version, beside the stable one of that name."""
+def preview_of(snapshot: JsonObject) -> str:
+    """The Service by which the new pods alone are reached, by what a router has taken down; empty where there is no router."""
+    preview = snapshot.get("preview") or {}
+    return str(preview.get("name") or "") or (canary_name(str(snapshot["service"])) if snapshot.get("service") else "")
 
-    def __init__(self, place: RoutePlace, stable: str) -> None:
+
+class CanaryService:
+    """The Service of the new version, beside the stable one of that name; `name`: where it is called otherwise."""
+
+    def __init__(self, place: RoutePlace, stable: str, name: str = "") -> None:
         self._place = place
         self._stable = stable
         self._writer = Writer(place, SERVICES)
-        self.name = canary_name(stable)
+        self.name = name or canary_name(stable)
 
     async def check(self) -> None:
         """Raises ForeignRouteError where its name is taken, RoutingSpecError where the stable Service could not be copied."""
@@ -84,7 +90,7 @@ class CanaryService:
             stable = await self._place.client.get(SERVICES, self._place.namespace, self._stable)
         except NotFoundError as error:
             raise RouteNotFoundError(f"there is no Service {self._place.namespace}/{self._stable}", hint="sync it first") from error
-        wanted = canary_service(stable, self._place)
+        wanted = canary_service(stable, self._place, self.name)
 
         def update(live: JsonObject) -> JsonObject:
             spec = live["spec"]

@@ -14,11 +14,13 @@ DEFAULT_IN_FORCE = "30s"
 class RouteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """`service`: the stable one, where the route names several. `headers`: requests with all of them go to the new version at any weight.
 
-    `timeout`: how long a written weight may take until it is in force.
+    `preview`: a Service that leads to the new pods alone as long as there are any. `timeout`: how long a written weight may take until it
+    is in force.
     """
 
     service: str = ""
     headers: dict[str, str] = {}
+    preview: str = ""
     timeout: str = DEFAULT_IN_FORCE
 
     @property

@@ -119,6 +119,13 @@ class SplitRouter(ABC):
         routes = mark.header_routes if mark is not None else ()
         return Load(weight_of(body, shape), standing_routes(body, shape, first.rules, routes))
 
+    async def open_preview(self, snapshot: JsonObject) -> None:
+        await await_ready(self._place, CanaryService(self._place, _read(snapshot).service).name, self._seconds)
+
+    async def preview_strays(self, snapshot: JsonObject) -> str:
+        del snapshot
+        return ""
+
     async def restore(self, snapshot: JsonObject) -> None:
         first = _read(snapshot)
         service = CanaryService(self._place, first.service)
@@ -136,16 +143,13 @@ class SplitRouter(ABC):
         if body is not None and (names_canary(body, shape) or decide(body) != body):
             raise RouteNotInForceError(f"{place} reads otherwise than it was restored", hint="see who else writes it", object=place)
 
-    async def clear(self) -> None:
-        body = await (await self._writer()).find(self._name)
-        fronts = self._place.services
-        named = [each for each in fronts if body is not None and each in self.services_named(body)]
-        for stable in [self._wanted] if self._wanted else named or fronts:
-            service = CanaryService(self._place, stable)
-            if body is not None and names_canary(body, self.shape(stable, service.name)):
-                place = await self._named()
-                raise RouteNotInForceError(f"{place} still leads to {service.name}", hint="see who else writes it", object=place)
-            await service.clear(self._seconds)
+    async def clear(self, snapshot: JsonObject) -> None:
+        stable = _read(snapshot).service
+        body, service = await (await self._writer()).find(self._name), CanaryService(self._place, stable)
+        if body is not None and names_canary(body, self.shape(stable, service.name)):
+            place = await self._named()
+            raise RouteNotInForceError(f"{place} still leads to {service.name}", hint="see who else writes it", object=place)
+        await service.clear(self._seconds)
 
     def _refuse_foreign(self, live: JsonObject, shape: Shape, first: _Snapshot, place: str) -> None:
         """Weights and header rules are ours where they are those of our mark, or as before the first one."""

@@ -72,10 +72,16 @@ class SelectorRouter:
         await self._await_in_force(first.service, new=weight > 0)
 
     async def read_load(self, snapshot: JsonObject) -> Load | None:
-        del snapshot
-        found = [await self._writer.find(name) for name in ([self._spec.service] if self._spec.service else self._place.services)]
-        switched = [each for each in found if each is not None and each["spec"].get("selector") == self._place.canary_selector]
+        found = await self._writer.find(_first(snapshot).service)
+        switched = found is not None and found["spec"].get("selector") == self._place.canary_selector
         return Load(100.0 if switched else 0.0)
+
+    async def open_preview(self, snapshot: JsonObject) -> None:
+        await await_ready(self._place, CanaryService(self._place, _first(snapshot).service).name, self._spec.seconds)
+
+    async def preview_strays(self, snapshot: JsonObject) -> str:
+        del snapshot
+        return ""
 
     async def restore(self, snapshot: JsonObject) -> None:
         first = _first(snapshot)
@@ -90,9 +96,8 @@ class SelectorRouter:
         if body is not None and decide(body) != body:
             raise RouteNotInForceError(f"{place} reads otherwise than it was restored", hint="see who else writes it", object=place)
 
-    async def clear(self) -> None:
-        for stable in [self._spec.service] if self._spec.service else self._place.services:
-            await CanaryService(self._place, stable).clear(self._spec.seconds)
+    async def clear(self, snapshot: JsonObject) -> None:
+        await CanaryService(self._place, _first(snapshot).service).clear(self._spec.seconds)
 
     async def _await_in_force(self, service: str, *, new: bool) -> None:
         pauses, place = Pauses(self._place, self._spec.seconds), self._writer.named(service)

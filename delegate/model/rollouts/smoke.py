@@ -88,6 +88,15 @@ def container_of(template: JsonObject, test: SmokeTest) -> JsonObject:
     )
 
 
+def with_variable(template: JsonObject, name: str, value: str) -> JsonObject:
+    """A copy in whose containers the environment says so."""
+    changed = copy.deepcopy(template)
+    for container in changed["spec"]["containers"]:
+        kept = [each for each in container.get("env") or () if each.get("name") != name]
+        container["env"] = [*kept, {"name": name, "value": value}]
+    return changed
+
+
 def smoke_job(template: JsonObject, test: SmokeTest, *, name: str, namespace: str, application: str, owner: JsonObject) -> JsonObject:
     """Raises CanarySpecError where the template has no such container. `owner`: the ConfigMap of the journal that will hold its outcome.
 

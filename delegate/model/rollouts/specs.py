@@ -7,6 +7,7 @@ import msgspec
 
 from delegate.foundation.quantities import parse_duration
 from delegate.model.resources import JsonObject
+from delegate.model.rollouts.blue_green import BlueGreen, faults_of_blue_green
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.smoke import SmokeTest, faults_of_smoke_test
 from delegate.model.rollouts.steps import Step, faults_of_steps, loads_of
@@ -16,8 +17,8 @@ from delegate.model.verification.checks import Check, VerifySpec, faults_of_name
 
 KINDS = ("Deployment", "StatefulSet", "Rollout")
 DEFAULT_DRAIN = "30s"
-VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS")
-"""What stands in the queries of a canary's checks."""
+VARIABLES = ("APPLICATION", "NAMESPACE", "WORKLOAD", "CANARY", "REVISION", "PODS", "PREVIEW")
+"""What stands in the queries of a canary's checks; the last one only with a router."""
 
 
 class OnFailure(enum.StrEnum):
@@ -38,7 +39,7 @@ class CanarySpec(Strict, frozen=True):
     `maxEffectiveShare`: the largest share, in percent, that is agreed to where pods alone can't reach the wanted one. `progressDeadline`:
     how long a set may take to become ready. `minReady`: how long a pod has to be ready before it counts. `drain`: how long a set is kept
     that gets no more load. `routing` is read by whoever shifts the load. `background`: checks that run beside all steps from the first
-    weight on.
+    weight on. `blueGreen` stands for steps and routing of its own.
     """
 
     workload: WorkloadReference
@@ -54,6 +55,7 @@ class CanarySpec(Strict, frozen=True):
     max_effective_share: float | None = None
     smoke_test: SmokeTest | None = None
     background: tuple[str, ...] = ()
+    blue_green: BlueGreen | None = None
 
     @property
     def drain_seconds(self) -> float:
@@ -79,6 +81,13 @@ class CanarySpec(Strict, frozen=True):
         return next(iter(self.routing), "") if self.routed and isinstance(self.routing, dict) else ""
 
     @property
+    def switched_services(self) -> tuple[str, ...]:
+        """Those that the task names and whose selector is not their source's to say as long as the canary lasts."""
+        said = _said(self)
+        named = (said.get("service") if self.router == "service" else None, said.get("preview"))
+        return tuple(str(each) for each in named if each)
+
+    @property
     def verifies(self) -> bool:
         """Whether any evidence is asked for."""
         return any(step.verify for step in self.steps) or bool(self.background or (self.smoke_test and self.smoke_test.verify))
@@ -97,11 +106,23 @@ def read_canary(spec: JsonObject) -> CanarySpec:
         raise CanarySpecError(f"the canary's spec can't be meant: {words}", hint="see docs/canary.md for what it may hold") from error
     for field, words, hint in faults_of_canary(read):
         raise CanarySpecError(f"spec.{field}: {words}", hint=hint)
-    return read
+    return _as_driven(read)
+
+
+def _as_driven(spec: CanarySpec) -> CanarySpec:
+    """With the steps and the routing that blue/green stands for."""
+    wanted = spec.blue_green
+    return spec if wanted is None else msgspec.structs.replace(spec, steps=wanted.steps, routing=wanted.routing_by(spec.routing))
 
 
 def faults_of_canary(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     """Everything about a spec that can't be meant: field (below the spec), words, hint."""
+    wanted, kind, checks = spec.blue_green, spec.workload.kind, spec.checks_named
+    faults = [*faults_of_blue_green(wanted, kind=kind, steps=spec.steps, routing=spec.routing, checks=checks)] if wanted else []
+    yield from faults or _faults_of_driven(_as_driven(spec))
+
+
+def _faults_of_driven(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
     if spec.workload.kind not in KINDS:
         yield "workload.kind", f"a canary of a {spec.workload.kind} is not done by this delegate", f"it does {', '.join(KINDS)}"
     if bool(spec.images) == (spec.source is not None):
@@ -127,7 +148,7 @@ def faults_of_canary(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         for field, words, hint in faults_of_smoke_test(spec.smoke_test, known=spec.checks_named, routed=spec.routed):
             yield f"smokeTest.{field}", words, hint
     if spec.verification:
-        yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES)
+        yield from faults_of_verification(VerifySpec(verification=spec.verification), known=VARIABLES if spec.routed else VARIABLES[:-1])
 
 
 def _faults_of_background(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
