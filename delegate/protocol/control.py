@@ -7,8 +7,6 @@ until its id is acknowledged, in the next poll or heartbeat.
 
 import enum
 
-import msgspec
-
 from delegate.model.resources import JsonObject
 from delegate.protocol.messages import Answer, Message, Request
 
@@ -26,12 +24,12 @@ class PauseReport(Message, frozen=True, kw_only=True):
 
 
 class HeldAttempt(Message, frozen=True, kw_only=True):
-    """`pause`: what it stands at, left out while it is on its way."""
+    """`pause`: what it stands at, null while it is on its way."""
 
     attempt_id: str
     fence: int
     state: str = "running"  # running, parked, cancelling, finished (its result is in the outbox)
-    pause: PauseReport | msgspec.UnsetType = msgspec.UNSET
+    pause: PauseReport | None = None
 
 
 class HeartbeatRequest(Request, frozen=True, kw_only=True):

@@ -196,7 +196,7 @@ class FakeDelegate:
         draining: bool = False,
         acknowledged: Iterable[str] = (),
         free_slots: int | None = None,
-        pause: PauseReport | msgspec.UnsetType = msgspec.UNSET,
+        pause: PauseReport | None = None,
     ) -> HeartbeatAnswer:
         self.sequence += 1
         request = HeartbeatRequest(

@@ -73,9 +73,8 @@ class Attempt:
     @property
     def held(self) -> HeldAttempt:
         """The same with all that a heartbeat says of it."""
-        told = HeldAttempt(attempt_id=self.id, fence=self.leased.fence, state=self.state)
-        pause = self.pause
-        return told if pause is None else msgspec.structs.replace(told, pause=_report(pause))
+        pause = _report(self.pause) if self.pause is not None else None
+        return HeldAttempt(attempt_id=self.id, fence=self.leased.fence, state=self.state, pause=pause)
 
     @property
     def doubtful_at(self) -> float:

@@ -23,7 +23,7 @@ class KeptPause(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 def keep_pause(held: HeldAttempt, now: float) -> str:
     """As a column takes it; empty for an attempt that is on its way."""
     pause = held.pause
-    if pause is msgspec.UNSET:
+    if pause is None:
         return ""
     until = now + max(0.0, pause.left_seconds) if pause.left_seconds is not None else None
     kept = KeptPause(pause.number, pause.step, now - max(0.0, pause.ago_seconds), until, pause.held, pause.reason[:_LONGEST_REASON])

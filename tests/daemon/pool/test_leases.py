@@ -10,7 +10,7 @@ from tests.daemon.pool.harness import leased, running_pool
 from tests.daemon.pool.test_workers import cooperate
 from tests.daemon.waiting import eventually
 
-UNFENCED = PoolRules(unfenced_kinds=frozenset({"git-update"}))
+UNFENCED = PoolRules(unfenced_kinds=frozenset({"rollback"}))
 
 
 async def test_work_that_only_the_lease_fences_stops_with_a_third_left() -> None:
@@ -25,7 +25,7 @@ async def test_work_that_only_the_lease_fences_stops_with_a_third_left() -> None
         return result
 
     async with running_pool(work, rules=UNFENCED) as harness:
-        await harness.submit(leased("a", kind="git-update", lease=lease))
+        await harness.submit(leased("a", kind="rollback", lease=lease))
 
         await eventually(lambda: harness.told.results)
 
@@ -36,7 +36,7 @@ async def test_work_that_only_the_lease_fences_stops_with_a_third_left() -> None
 async def test_renewals_keep_it_running() -> None:
     """As long as renewals are confirmed in time nothing is stopped; when they end, it is."""
     async with running_pool(cooperate, rules=UNFENCED) as harness:
-        await harness.submit(leased("a", kind="git-update", lease=0.3))
+        await harness.submit(leased("a", kind="rollback", lease=0.3))
         await eventually(lambda: harness.told.began)
         for _ in range(10):
             harness.pool.roster.renewed(["a"], asyncio.get_running_loop().time(), 0.3)

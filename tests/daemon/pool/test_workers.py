@@ -3,7 +3,6 @@
 import asyncio
 import random
 
-import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -279,7 +278,7 @@ async def test_a_pause_is_told_of_and_ended_by_its_number() -> None:
 
     async with running_pool(work) as harness:
         await harness.submit(leased("a"))
-        await eventually(lambda: harness.pool.roster.held()[0].pause is not msgspec.UNSET)
+        await eventually(lambda: harness.pool.roster.held()[0].pause is not None)
         held = harness.pool.roster.held()[0].pause
         harness.pool.resume("a", 1)
         harness.pool.resume("a", 2)
