@@ -24,7 +24,7 @@ async def test_heartbeats_name_what_is_held_and_renew_it() -> None:
         await eventually(lambda: link.told.renewed.count("a") >= 3)
 
         last = link.manager.at(routes.HEARTBEAT)[-1].body
-        assert last["attempts"] == [{"attemptId": "a", "fence": 3, "state": "parked"}]
+        assert last["attempts"] == [{"attemptId": "a", "fence": 3, "state": "parked", "pause": None}]
         assert [each.body["sequence"] for each in link.manager.at(routes.HEARTBEAT)][:3] == [1, 2, 3]
 
 
