@@ -33,6 +33,8 @@ def _explain(record: CheckRecord) -> Iterator[str]:
     elif check.compare is not None:
         yield f"wanted   no bad difference to the baseline{_lasting(record)}"
     yield f"readings {record.tally}"
+    if record.nearest:
+        yield f"nearest  {record.nearest}"
     if record.comparison is not None:
         yield from _explain_comparison(record.comparison)
     for reading in record.readings[-_LATEST:]:

@@ -1,6 +1,7 @@
 """Several checks at once: their time, their ticks, and how one of them ends all."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from delegate.model.verification.readings import Verdict
 from delegate.model.verification.records import MOST_READINGS
 from tests.verification.clocks import VirtualClock
 from tests.verification.running import check, verification, verify
-from tests.verification.sources import ScriptedProvider, at_window_end
+from tests.verification.sources import ScriptedProvider, at_window_end, scripted
 
 
 def slow(clock: VirtualClock, name: str, seconds: float, value: float = 0.5) -> ScriptedProvider:
@@ -29,6 +30,29 @@ async def test_three_checks_cost_the_time_of_the_slowest() -> None:
     assert record.verdict is Verdict.PASS
     assert clock.seconds == 63
     assert [each.tally.passes for each in record.checks] == [7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "nearest"),
+    [
+        ({}, [0.2, 0.7, 0.4], "it would have passed with <= 0.7 % too, and with nothing stricter"),
+        ({}, [0.2, 9.0], "with <= 9 % it would not have failed"),
+        ({"failsAllowed": 1}, [4.0, 0.2, 9.0], "with <= 4 % it would not have failed"),
+        ({"threshold": ">= 0.1%"}, [0.2, 0.7, 0.4], "it would have passed with >= 0.2 % too, and with nothing stricter"),
+        ({"threshold": "0.1%..1%"}, [0.2, 0.7, 0.4], ""),
+    ],
+)
+async def test_how_near_the_other_verdict_was(fields: dict[str, Any], values: list[float], nearest: str) -> None:
+    """The rule that the readings would have met or missed by nothing."""
+    clock = VirtualClock()
+    script = [
+        {"from": 10 * number, "status": 200, "body": {"data": {"result": [{"metric": {}, "value": [0, value]}]}}}
+        for number, value in enumerate(values)
+    ]
+
+    record = await verify(clock, [check(every="10s", **fields, **{"for": "20s"})], ScriptedProvider("prom", clock, scripted(script)))
+
+    assert record.checks[0].nearest == nearest
 
 
 async def test_ticks_do_not_drift() -> None:

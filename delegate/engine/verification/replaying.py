@@ -10,6 +10,7 @@ import msgspec
 from delegate.engine.verification.deciding import Gathered, decide_comparison, settle
 from delegate.model.verification.checks import Check
 from delegate.model.verification.judging import judge_again
+from delegate.model.verification.margins import nearest_alternative
 from delegate.model.verification.outcomes import (
     Ending,
     Tally,
@@ -52,6 +53,7 @@ def _replay_check(stored: CheckRecord, check: Check, record: VerificationRecord,
         ending = close(check, tally, last)
     return msgspec.structs.replace(
         replaced,
+        nearest=nearest_alternative(check, ending.verdict, tally, readings) if not missing else "",
         verdict=ending.verdict,
         reason=ending.reason,
         configuration=ending.configuration,

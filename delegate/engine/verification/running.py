@@ -12,6 +12,7 @@ from delegate.engine.verification.deciding import Gathered, decide_comparison, e
 from delegate.foundation.clocks import SYSTEM_CLOCK, Clock
 from delegate.foundation.quantities import parse_duration
 from delegate.model.verification.checks import Check, ComparisonKind
+from delegate.model.verification.margins import nearest_alternative
 from delegate.model.verification.outcomes import (
     Ending,
     Tally,
@@ -228,6 +229,7 @@ class _CheckRun:
             old=self._old.values,
             batches=tuple(self._batches),
             comparison=self._comparison,
+            nearest=nearest_alternative(self.check, ending.verdict, self._tally, self._journal.readings),
         )
 
     async def close(self) -> None:

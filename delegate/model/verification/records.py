@@ -52,7 +52,7 @@ class Comparison(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 class CheckRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A check as it was wanted, asked and decided. `query` is what was sent, `others` are the queries beside it (requests, baseline,
-    baseline requests). `new`, `old` and `batches` are what was compared."""
+    baseline requests). `new`, `old` and `batches` are what was compared. `nearest`: the rule at which it would have come out otherwise."""
 
     check: Check
     verdict: Verdict
@@ -66,6 +66,7 @@ class CheckRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     old: tuple[float, ...] = ()
     batches: tuple[Batch, ...] = ()
     comparison: Comparison | None = None
+    nearest: str = ""
 
 
 class VerificationRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
