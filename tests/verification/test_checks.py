@@ -78,6 +78,7 @@ def test_the_documented_form_is_read() -> None:
         ({"threshold": "", "compare": {"baseline": ""}}, "compare.baseline", "nothing to compare with"),
         ({"threshold": "", "compare": {"baseline": "o", "allowedIncrease": "5"}}, "compare.allowedIncrease", "no unit"),
         ({"threshold": "", "compare": {"baseline": "o", "kind": "counts"}}, "compare.requests", "how many requests"),
+        ({"threshold": "", "emptyIs": 0, "compare": {"baseline": "o"}}, "emptyIs", "a sample that isn't there is none"),
         (
             {"threshold": "", "requests": "n", "compare": {"baseline": "increase(x[1m])", "requests": "m", "kind": "counts"}},
             "compare",

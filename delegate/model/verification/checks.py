@@ -430,6 +430,12 @@ def _faults_of_comparison(check: Check, compare: Compare, where: str) -> Iterabl
         yield f"{where}.requests", "counts are compared for how many requests there were", "give `requests` of both versions"
     if compare.kind is ComparisonKind.COUNTS:
         yield from _faults_of_counted_ranges(check, compare, where)
+    if check.empty_is is not None and compare.kind is ComparisonKind.SAMPLES:
+        yield (
+            f"{where.rpartition('.')[0]}.emptyIs",
+            "a sample that isn't there is none: in its place a number would be compared",
+            "leave it out",
+        )
     if check.until_stopped and compare.kind is ComparisonKind.SAMPLES:
         yield where, "samples are compared when `for` is over, and this check has no end", ""
 

@@ -107,6 +107,8 @@ async def test_wants_something_at_a_path() -> None:
     [
         "ftp://a.example/",
         "https://user:secret-word@a.example/",
+        "https://a.example/stats?api_key=secret-word",
+        "https://a.example/stats?from=now&access_token=secret-word",
         "http://169.254.169.254/latest/meta-data",
         "http://metadata.google.internal/",
         "https:///x",

@@ -6,9 +6,10 @@ that breaks later is named in the log, and what was known before stays.
 
 import asyncio
 import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import structlog
 
@@ -49,6 +50,9 @@ KINDS: Mapping[str, Kind] = {name: kind for module in _MODULES for kind in modul
 SHAPES = {name: kind.shape for name, kind in KINDS.items()}
 JOB = "job"
 _PLAIN = "http"
+_SECRET_PARAMETER = re.compile(
+    r"(?:access|auth|api|x-api|private)[-_]?(?:token|key)|token|password|passwd|(?:client[-_]?)?secret", re.IGNORECASE
+)
 _METADATA_HOSTS = ("metadata.google.internal", "metadata")
 
 
@@ -292,6 +296,10 @@ def _checked(url: str, *, plain: bool) -> str:
         base = parse_http_url(parts._replace(query="").geturl() if plain else url)
     except ValueError as error:
         raise ProviderConfigurationError(str(error), hint="a source that needs credentials is named by provider") from error
+    secret = sorted({name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if _SECRET_PARAMETER.fullmatch(name)})
+    if secret:
+        words = f"the url holds credentials ({', '.join(secret)}), and a task and its result are no place for them"
+        raise ProviderConfigurationError(words, hint="name a provider of the delegate's configuration, whose credentials stay there")
     host = (parts.hostname or "").lower().rstrip(".")
     try:
         forbidden = ipaddress.ip_address(host).is_link_local
