@@ -15,6 +15,7 @@ from delegate.foundation.errors import DelegateError
 from delegate.model.errors import AnnotationError, located, raise_all
 from delegate.model.health.rules import assess
 from delegate.model.health.verdicts import Health, HealthStatus
+from delegate.model.names import generated_name
 from delegate.model.resources import JsonObject, Manifest
 from delegate.model.waves import WAVE_ANNOTATIONS, wave_of
 
@@ -69,12 +70,13 @@ _POLICIES_FROM_HELM = {
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """A manifest in one of its phases."""
+    """A manifest in one of its phases. `index` is its place among the hooks of its set."""
 
     manifest: Manifest
     phase: Phase
     wave: int
     policies: frozenset[DeletePolicy]
+    index: int = 0
 
 
 class Hooked(msgspec.Struct, frozen=True):
@@ -108,7 +110,8 @@ def take_hooks_apart(manifests: Iterable[Manifest]) -> Hooked:
             errors.append(error)
     raise_all(errors)
     hooks.sort(key=lambda hook: (list(Phase).index(hook.phase), hook.wave, hook.manifest.key))
-    return Hooked(tuple(ordinary), tuple(hooks), tuple(notices))
+    numbered = (msgspec.structs.replace(hook, index=index) for index, hook in enumerate(hooks))
+    return Hooked(tuple(ordinary), tuple(numbered), tuple(notices))
 
 
 def phases_of(manifest: Manifest) -> frozenset[Phase] | None:
@@ -151,8 +154,8 @@ def hook_body(hook: Hook, applyset: str, operation: str) -> JsonObject:
     metadata = dict(hook.manifest.metadata)
     prefix = str(metadata.pop("generateName", ""))
     if not metadata.get("name"):
-        digest = hashlib.sha256(f"{operation}.{hook.phase}.{hook.manifest.origin}".encode()).hexdigest()[:8]
-        metadata["name"] = f"{prefix}{digest}"
+        digest = hashlib.sha256(f"{operation}.{hook.phase}.{hook.index}".encode()).hexdigest()[:8]
+        metadata["name"] = generated_name(prefix, digest)
     metadata["labels"] = {**(metadata.get("labels") or {}), HOOK_OF_LABEL: applyset}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), OPERATION_ANNOTATION: f"{operation}.{hook.phase}"}
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
@@ -164,8 +167,14 @@ def belongs_to(metadata: JsonObject, hook: Hook, operation: str) -> bool:
     return bool((metadata.get("annotations") or {}).get(OPERATION_ANNOTATION) == f"{operation}.{hook.phase}")
 
 
+def operation_named_by(metadata: JsonObject) -> str:
+    """The operation that a live hook ran in; empty where it doesn't say."""
+    return str((metadata.get("annotations") or {}).get(OPERATION_ANNOTATION) or "").rpartition(".")[0]
+
+
 def hook_outcome(body: JsonObject | None) -> Health | None:
-    """How a hook has ended: Healthy, Degraded, or None while it runs. Jobs and Pods end by themselves, others once healthy."""
+    """How a hook has ended: Healthy, Degraded, Missing, or None while it runs. Jobs and Pods end by themselves, others once healthy."""
+    deleted = body is not None and bool(body["metadata"].get("deletionTimestamp"))
     if body is not None:
         # Our finalizer keeps one that is being deleted: its deletion says nothing about how it ended.
         body = {**body, "metadata": {key: value for key, value in body["metadata"].items() if key != "deletionTimestamp"}}
@@ -174,9 +183,16 @@ def hook_outcome(body: JsonObject | None) -> Health | None:
         phase = (body.get("status") or {}).get("phase")
         if phase in ("Succeeded", "Failed"):
             return Health(HealthStatus.HEALTHY) if phase == "Succeeded" else Health(HealthStatus.DEGRADED, "PodFailed", health.message)
-        return None
+        return _LOST if deleted and not body["metadata"].get("deletionGracePeriodSeconds") else None
     ended = (HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.MISSING)
-    return health if health.status in ended else None
+    if health.status in ended:
+        return health
+    # A Job that is being deleted starts no pod any more: without one that still runs it never ends.
+    lost = deleted and body is not None and body.get("kind") == "Job" and not (body.get("status") or {}).get("active")
+    return _LOST if lost else None
+
+
+_LOST = Health(HealthStatus.MISSING, "Deleted", "it was deleted before it ended")
 
 
 def _wave_of(manifest: Manifest) -> int:

@@ -17,24 +17,27 @@ from delegate.engine.clusters.errors import AlreadyExistsError
 from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.leases import WriteLease, hold_lease
+from delegate.engine.records.releases import ReleaseStore
 from delegate.engine.tasks.applying import Applier
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.dry_running import Finding
 from delegate.engine.tasks.errors import HealthTimeoutError
 from delegate.engine.tasks.health_books import HealthBook
+from delegate.engine.tasks.holding import let_abandoned_go, places_of
 from delegate.engine.tasks.hooking import HookRunner
 from delegate.engine.tasks.leaving_out import refuse_held
 from delegate.engine.tasks.preparing import Ground
 from delegate.engine.tasks.pruning import Pruner
 from delegate.engine.tasks.recording import InventoryKeeper, ReleaseKeeper
 from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.stopping import GONE_ON_WITH
 from delegate.engine.tasks.waiting import HealthWait, Target
 from delegate.foundation.errors import DelegateError
 from delegate.foundation.quantities import parse_duration
 from delegate.model.applied import Mark, with_mark
 from delegate.model.contests import Contest, note_taken
 from delegate.model.errors import raise_all
-from delegate.model.hooks import Hook, Phase
+from delegate.model.hooks import Hook, Phase, take_hooks_apart
 from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, intended
 from delegate.model.plan import Plan, PlannedChange, summarize
 from delegate.model.releases import Release, ReleaseOutcome
@@ -98,6 +101,8 @@ class Carrier:
                 contests=_contests(ground),
             )
             inventory = InventoryKeeper(store, await store.write(ground.stored, record))
+            if _is_cut_short(ground.stored.inventory) and operation != ground.stored.inventory.operation:
+                await self._let_abandoned_go(ground, operation)
             release = await self._begin_release(ground, plan, operation)
             hooks = self._hook_runner(ground, lease, operation)
             try:
@@ -106,10 +111,12 @@ class Carrier:
                 raise
             except DelegateError as error:
                 await release.end(ReleaseOutcome.FAILED, error.message)
-                await self._run_hooks(hooks, self._hooks_of(ground, Phase.SYNC_FAIL))
+                await self._run_fail_hooks(hooks, ground)
                 raise
             finally:
                 await hooks.clean_up()
+                if self._context.stop.requested not in GONE_ON_WITH:
+                    await hooks.abandon()
                 self._report.notice(release.notices)
             await release.end(ReleaseOutcome.HEALTHY if healthy and self._options.wait else ReleaseOutcome.APPLIED, self.message)
             if healthy and self._options.prune and ground.leftovers.prunes:
@@ -232,6 +239,26 @@ class Carrier:
                 async with self._context.parked():
                     await hooks.run(due, self._wait_deadline())
 
+    async def _run_fail_hooks(self, hooks: HookRunner, ground: Ground) -> None:
+        """What fails among them is told, and hides nothing of why the sync failed."""
+        try:
+            await self._run_hooks(hooks, self._hooks_of(ground, Phase.SYNC_FAIL))
+        except LeaseLostError:
+            raise
+        except DelegateError as error:
+            self._report.notice([error.message])
+
+    async def _let_abandoned_go(self, ground: Ground, operation: str) -> None:
+        desired = ground.desired
+        places = places_of(desired.hooks)
+        with contextlib.suppress(DelegateError):  # who may read no release has none to learn of other kinds from
+            store = ReleaseStore(ground.client, desired.application, desired.namespace)
+            for latest in (await store.known())[:1]:
+                _, manifests = await store.load(latest.number)
+                places |= places_of(take_hooks_apart(manifests).hooks)
+        if places:
+            await let_abandoned_go(ground.client, ground.cluster.discovery, places, desired.applyset, operation)
+
     @staticmethod
     def _hooks_of(ground: Ground, phase: Phase) -> tuple[Hook, ...]:
         return tuple(hook for hook in ground.desired.hooks if hook.phase is phase)
@@ -296,5 +323,10 @@ def _contests(ground: Ground) -> tuple[Contest, ...]:
 
 def _operation(previous: Inventory, content: str, fence: int) -> str:
     """The name of this sync: that of an earlier attempt which died at the same set, or a new one."""
-    goes_on = previous.state is InventoryState.INTENDED and previous.operation.partition("-")[0] == content
+    goes_on = _is_cut_short(previous) and previous.operation.partition("-")[0] == content
     return previous.operation if goes_on else f"{content}-{fence}"
+
+
+def _is_cut_short(previous: Inventory) -> bool:
+    """Whether the attempt that wrote an inventory did not come to its end."""
+    return previous.state is InventoryState.INTENDED

@@ -8,7 +8,6 @@ inventory, so the next attempt goes on from there.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
 
 import msgspec
 
@@ -23,31 +22,25 @@ from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.errors import PlanMismatchError
 from delegate.engine.tasks.gating import PolicyCheck
+from delegate.engine.tasks.holding import HookPlace, let_abandoned_go, let_hook_go, places_of
 from delegate.engine.tasks.hooking import HookRunner
 from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.pruning import Leftovers, Pruner, Removal, find_leftovers
 from delegate.engine.tasks.releasing import let_go
 from delegate.engine.tasks.reports import Report
+from delegate.engine.tasks.stopping import GONE_ON_WITH
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import raise_all
 from delegate.model.hooks import HOOK_OF_LABEL, Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
 from delegate.model.plan import Plan, PlannedChange, plan_hash
-from delegate.model.resources import GroupKind, ResourceKey
+from delegate.model.resources import ResourceKey
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.sync_options import read_sync_options
 from delegate.model.tasks import Deletion, Task, TaskKind
 from delegate.model.waves import order_for_prune
 
 _REFUSING = (Category.INPUT, Category.POLICY)
-
-
-_HookPlace = tuple[GroupKind, str, str]
-"""The kind of a hook, its version and namespace."""
-
-
-def _places_of(hooks: Iterable[Hook]) -> set[_HookPlace]:
-    return {(hook.manifest.group_kind, hook.manifest.version, hook.manifest.namespace) for hook in hooks}
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -73,7 +66,7 @@ class DeletionRun:
         self._options, self._notices = read_sync_options(spec.sync_policy.sync_options)
         self._namespace = task.destination.namespace or LOCAL_NAMESPACE
         self._applyset = application_applyset_id(task.application, self._namespace)
-        self._hook_places: set[_HookPlace] = set()
+        self._hook_places: set[HookPlace] = set()
         self._message = ""
 
     async def execute(self) -> None:
@@ -144,13 +137,13 @@ class DeletionRun:
                 return ()
             for earlier in releases[1:]:
                 _, kept = await store.load(earlier.number)
-                self._hook_places |= _places_of(take_hooks_apart(kept).hooks)
+                self._hook_places |= places_of(take_hooks_apart(kept).hooks)
             _, manifests = await store.load(releases[0].number)
         except ForbiddenError:
             self._report.notice(["no release may be read: PreDelete and PostDelete hooks are not run"])
             return ()
         hooks = take_hooks_apart(manifests).hooks
-        self._hook_places |= _places_of(hooks)
+        self._hook_places |= places_of(hooks)
         return hooks
 
     async def _end(self, ending: _Ending) -> None:
@@ -180,8 +173,12 @@ class DeletionRun:
                 await self._run_hooks(hooks, ending, Phase.POST_DELETE)
             finally:
                 await hooks.clean_up()
+                if self._context.stop.requested not in GONE_ON_WITH:
+                    await hooks.abandon()
             if self._task.options.delete is Deletion.CASCADE:
                 await self._remove_hooks(ending)
+            elif self._hook_places:
+                await let_abandoned_go(ending.client, ending.discovery, self._hook_places, self._applyset, "")
             await ReleaseStore(client, self._task.application, self._namespace).remove_all()
             with contextlib.suppress(NotFoundError):  # its namespace may be among what was deleted
                 await store.remove(gone)
@@ -204,6 +201,7 @@ class DeletionRun:
                 found = await ending.client.list(resource_type, namespace, labels=labels, metadata_only=True)
                 for item in found.items:
                     metadata = item["metadata"]
+                    await let_hook_go(ending.client, resource_type, metadata)
                     await ending.client.delete(resource_type, namespace, metadata["name"], uid=metadata["uid"])
 
     async def _remove(self, ending: _Ending, authority: WriteLease, store: InventoryStore) -> StoredInventory:

@@ -11,6 +11,7 @@ from delegate.model.autoscaling import scaled_by_others
 from delegate.model.errors import AnnotationError, located, raise_all
 from delegate.model.hooks import Hook, operation_of, take_hooks_apart
 from delegate.model.inventory import InventoryEntry, application_applyset_id, entry_of
+from delegate.model.names import generated_name
 from delegate.model.normalization import normalize_manifests
 from delegate.model.ownership import IgnoredDifference, OwnershipRule, ownership_of
 from delegate.model.resources import GroupKind, Manifest, ResourceKey
@@ -170,7 +171,7 @@ def _name_generated(manifests: tuple[Manifest, ...]) -> tuple[list[Manifest], li
             named.append(manifest)
             continue
         digest = hashlib.sha256(msgspec.json.encode(manifest.body, order="deterministic")).hexdigest()[:8]
-        name = f"{manifest.generate_name}{digest}"
+        name = generated_name(manifest.generate_name, digest)
         metadata = {key: value for key, value in manifest.metadata.items() if key != "generateName"} | {"name": name}
         named.append(Manifest({**manifest.body, "metadata": metadata}, manifest.origin))
         notices.append(f"{manifest.origin}: {manifest.kind} with generateName {manifest.generate_name!r} is named {name!r} by its content")

@@ -18,6 +18,7 @@ from delegate.model.autoscaling import is_scaled
 from delegate.model.changes import diff_bodies
 from delegate.model.contests import Contest, standing
 from delegate.model.fieldsets import resolve_conflict, resolve_pointer
+from delegate.model.names import throwaway_name
 from delegate.model.ownership import Mode, Settled, leave_conflicts, settle, settle_new
 from delegate.model.plan import PlannedChange, plan_change, plan_kept
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
@@ -38,7 +39,6 @@ log = structlog.get_logger(__name__)
 _LOOKS = 6  # a controller may write its status between a dry run and a look; hardly six times in a row
 _SECRET = GroupKind("", "Secret")
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
-_LONGEST_NAME = 200
 
 
 RefuseForeign = Callable[[ResourceKey, JsonObject], Awaitable[None]]
@@ -265,7 +265,12 @@ class _DryRun:
         live = await self._runner.live(self._type, sent.key)
         if live is None:
             raise error
-        answer = await self._runner.apply(self._type, _throwaway(sent.body, self._wanted), force=False, metadata_only=False)
+        try:
+            answer = await self._runner.apply(self._type, _throwaway(sent.body, self._wanted), force=False, metadata_only=False)
+        except DelegateError as refusal:
+            refusal.message = refusal.message.replace(throwaway_name(sent.name), sent.name)
+            refusal.hint = refusal.hint.replace(throwaway_name(sent.name), sent.name)
+            raise
         anew = {**answer, "metadata": {**answer["metadata"], "name": sent.name, "generation": live["metadata"].get("generation")}}
         entry = our_entry(answer["metadata"]) or {}
         change = plan_change(sent, live, anew, fields_hash(entry), stage=self._stage, wanted=self._wanted)
@@ -287,7 +292,7 @@ def _throwaway(body: JsonObject, wanted: str) -> JsonObject:
     """The object under a name that nothing has: what a server says to that, it says to one that is made anew."""
     marked = with_pending_mark(body, wanted)
     metadata: JsonObject = marked["metadata"]
-    return {**marked, "metadata": {**metadata, "name": f"{metadata['name'][:_LONGEST_NAME]}-anew"}}
+    return {**marked, "metadata": {**metadata, "name": throwaway_name(metadata["name"])}}
 
 
 def _recreation_hint(manifest: Manifest, error: ImmutableFieldError) -> str:

@@ -15,10 +15,11 @@ from delegate.engine.tasks.dry_running import DryRunner, Finding
 from delegate.engine.tasks.errors import OwnedElsewhereError
 from delegate.engine.tasks.observing import Observed, await_gone, observe_members
 from delegate.foundation.errors import Category, DelegateError
-from delegate.model.applied import PART_OF_LABEL, MarkState, is_synced, manifest_hash, mark_state
+from delegate.model.applied import PART_OF_LABEL, MarkState, is_synced, mark_state
 from delegate.model.deferrals import Members, Refusal, explain_deferral, members_of, refusal_of
 from delegate.model.hooks import Hook, hook_body
 from delegate.model.inventory import APPLICATION_LABEL, APPLYSET_ID_LABEL
+from delegate.model.names import throwaway_name
 from delegate.model.ownership import Mode
 from delegate.model.plan import plan_deferred, plan_failed, plan_kept, plan_unchanged
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
@@ -29,7 +30,6 @@ from delegate.model.waves import Stage
 
 _NAMESPACE = GroupKind("", "Namespace")
 _STAND_IN = "default"
-_LONGEST_NAME = 40
 _SECRET = GroupKind("", "Secret")
 _CONFIG_MAP = GroupKind("", "ConfigMap")
 
@@ -88,12 +88,15 @@ class Planner:
             return None
         body = hook_body(hook, self._desired.applyset, "check")
         # Under a name of its own: the hook of an earlier sync may still be there, and is deleted before this one is created.
-        metadata = {**body["metadata"], "name": f"{body['metadata']['name'][:200]}-check"}
+        name = throwaway_name(body["metadata"]["name"])
+        metadata = {**body["metadata"], "name": name}
         try:
             await self._client.apply(await self.type_of(hook.manifest), {**body, "metadata": metadata}, dry_run=True)
         except DelegateError as error:
             if explain_deferral(refusal_of(error), hook.manifest, self._members, self._changing) is not None:
                 return None
+            error.message = error.message.replace(name, hook.manifest.name or hook.manifest.generate_name)
+            error.hint = error.hint.replace(name, hook.manifest.name or hook.manifest.generate_name)
             error.file, error.line = hook.manifest.origin.file, hook.manifest.origin.line or None
             error.object = str(hook.manifest.key)
             return error
@@ -166,7 +169,7 @@ class Planner:
         What is wrong with the object itself is wrong there too: raises SchemaError or InvalidError. Any other refusal may be that
         namespace's own, and says nothing.
         """
-        name = f"{manifest.name[:_LONGEST_NAME]}-{manifest_hash(manifest.body)[:8]}"
+        name = throwaway_name(manifest.name)
         try:
             resource_type = await self.type_of(manifest)
             metadata = {**manifest.metadata, "name": name, "namespace": _STAND_IN}

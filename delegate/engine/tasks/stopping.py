@@ -14,6 +14,9 @@ class StopVerdict(enum.StrEnum):
     INTERRUPTED = "interrupted"  # the delegate itself stops; the task goes to another attempt
 
 
+GONE_ON_WITH = (StopVerdict.INTERRUPTED, StopVerdict.LOST)
+"""After these another attempt goes on with the same operation, and with the hooks that it runs."""
+
 _OUTCOMES = {
     StopVerdict.CANCEL: Outcome.CANCELLED,
     StopVerdict.SUPERSEDED: Outcome.SUPERSEDED,

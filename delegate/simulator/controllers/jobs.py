@@ -45,8 +45,8 @@ class JobController(Controller):
             return self._expire(stored)
         if stored.body["metadata"].get("deletionTimestamp"):
             for pod in self.owned("", "Pod", stored):
-                self.untrack(pod)
-            return None
+                if pod.body["metadata"].get("deletionTimestamp"):
+                    self.untrack(pod)
         return _Round(self, stored).run()
 
     def _release(self, key: Key) -> None:
@@ -115,7 +115,9 @@ class _Round:
         done = self._counts(uncounted)
         verdict = self._verdict(done)
         wait = None
-        if verdict is None:
+        if verdict is None and self.stored.body["metadata"].get("deletionTimestamp"):
+            wait = None  # a Job that is being deleted starts no pod any more
+        elif verdict is None:
             wait = self._manage(done["succeeded"], done["failed"])
         else:
             for pod in self.active:
