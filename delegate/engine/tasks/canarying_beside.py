@@ -8,7 +8,7 @@ from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.loads import Load
 from delegate.model.rollouts.shares import Share, covering_count, reached_share, scaled_share
 from delegate.model.rollouts.versions import digest
-from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, wanted_replicas
+from delegate.model.rollouts.workloads import available, canary_deployment, is_rolled_out, serving, wanted_replicas
 
 
 class SecondDeployment:
@@ -65,7 +65,7 @@ class SecondDeployment:
                 f"somebody set the new version to {wanted_replicas(canary)} pods where {journal.count} were wanted",
                 hint="resume the task to have its share again, or cancel it",
             )
-        return available(canary)
+        return serving(canary)
 
     def covering(self, stable: JsonObject) -> int:
         strategy = stable["spec"].get("strategy") or {}

@@ -167,6 +167,11 @@ def available(body: JsonObject) -> int:
     return int(status.get("availableReplicas") or 0) if observed else 0
 
 
+def serving(body: JsonObject) -> int:
+    """Ready pods as the controller last saw them, for however short a time and of whatever wish."""
+    return int((body.get("status") or {}).get("readyReplicas") or 0)
+
+
 def is_rolled_out(body: JsonObject) -> bool:
     """Whether all that is wanted runs, in its newest version, and nothing else."""
     status, wanted = body.get("status") or {}, wanted_replicas(body)
