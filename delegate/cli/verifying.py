@@ -1,5 +1,6 @@
 """`delegate verify`: judges a stored verification, or a window of time that has gone by, again."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import click
@@ -88,7 +89,8 @@ def _changed(record: VerificationRecord, thresholds: tuple[str, ...], fails: tup
                 check = msgspec.structs.replace(check, fails_allowed=int(value))
             else:
                 raise UsageFaultError(f"--{option} {text}: {value!r} is no number")
-            for _, words, hint in faults_of_check(check, name, {}):
+            # What its variables stood for is in no record, and not needed: the queries are not asked again.
+            for _, words, hint in faults_of_check(check, name, defaultdict(str)):
                 raise UsageFaultError(f"--{option} {text}: {words}", hint=hint)
             changed[name] = check
     return changed

@@ -214,14 +214,18 @@ async def test_a_past_window(engine: Engine, prometheus: str) -> None:
 async def test_the_command_from_the_document_to_the_exit_code(scratch: Path, prometheus: str) -> None:
     """`exec` without a cluster: one JSON document, its code, and a result that `verify --replay` takes."""
     file, stored = scratch / "verify.json", scratch / "result.json"
-    file.write_text(json.dumps(document(prometheus, RATIO.format(release="bad"))))
+    spec = {"variables": {"RELEASE": "bad"}}
+    file.write_text(json.dumps(document(prometheus, RATIO.format(release="$RELEASE"), spec=spec)))
     home = {"HOME": str(scratch)}
 
     ended: Ended = await asyncio.to_thread(run, "exec", str(file), "-o", "json", env=home)
     stored.write_text(ended.stdout)
     again: Ended = await asyncio.to_thread(run, "verify", "--replay", str(stored), env=home)
+    other: Ended = await asyncio.to_thread(run, "verify", "--replay", str(stored), "--threshold", "error-ratio=<= 50%", env=home)
 
     assert ended.code == 1
     assert ended.document["verification"]["checks"][0]["verdict"] == "fail"
     assert again.code == 1
     assert "as before" in again.stdout
+    assert other.code == 1
+    assert "incomplete evidence when its time was over" in other.stdout
