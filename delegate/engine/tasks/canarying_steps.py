@@ -93,7 +93,8 @@ class Steps:
         await self._minder.count_restarts()
         self._background.check()
         await self._background.stop()
-        await self._keeper.record(journal.stepped(self._keeper.now(), words))
+        now = self._keeper.now()
+        await self._keeper.record(msgspec.structs.replace(journal, loaded=now).stepped(now, words))
 
     async def _shift(self, load: Load) -> None:
         self._background.check()
@@ -154,7 +155,7 @@ class Steps:
             namespace=self._sets.namespace,
             workload=self._sets.workload,
             canary=self._pods.name,
-            since=self._keeper.now(),
+            since=journal.loaded or self._keeper.now(),
             load=journal.load,
             preview=self._traffic.preview(journal),
             kind=self._pods.kind,

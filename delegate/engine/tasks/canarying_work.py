@@ -212,7 +212,7 @@ class CanaryWork:
             await self._minder.await_ready(self.journal.count)
             await self._traffic.renew(self.journal)
         resumed = self.journal.moved(Move.RESUME, self._keeper.now(), "resumed")
-        await self._keeper.record(msgspec.structs.replace(resumed, reason="", fails={}))
+        await self._keeper.record(msgspec.structs.replace(resumed, reason="", fails={}, loaded=self._keeper.now()))
         self._background.carry({})
 
     async def _make_stable(self) -> None:

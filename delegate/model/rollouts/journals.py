@@ -39,8 +39,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
     were before the first weight. `copies` are config objects of the canary's own (kind, name), `kept` the copies of what the stable
     version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `fails`: how many readings
-    of its checks have failed, by place and check. `taken_back_by`: the rollback task that had it taken back, if one did. `entries`
-    say how it came about, oldest first.
+    of its checks have failed, by place and check. `taken_back_by`: the rollback task that had it taken back, if one did. `loaded`: since
+    when (RFC 3339) the new version has the load that it has. `entries` say how it came about, oldest first.
     """
 
     application: str
@@ -71,6 +71,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     smoke_job: str = ""
     fails: dict[str, int] = {}
     taken_back_by: str = ""
+    loaded: str = ""
     reason: str = ""
     entries: tuple[Entry, ...] = ()
     format: int = _FORMAT
