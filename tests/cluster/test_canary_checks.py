@@ -1,7 +1,6 @@
 """The verify steps of a canary: good evidence promotes, anything else takes back."""
 
 import asyncio
-import datetime as dt
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,7 +14,6 @@ from delegate.model.results import Outcome
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.verification.readings import Verdict
-from delegate.model.verification.records import VerificationRecord
 from tests.cluster.canaries import NEW, OLD, QUOTAS, Canarist, image_of, journal_of, no_more_pods, replicas_of, stable_stands, verifying
 from tests.cluster.servers import eventually
 
@@ -76,20 +74,12 @@ class Shop:
             return web.json_response({"errors": 9.0})
         return web.json_response({"errors": self.ratio})
 
-    async def vector(self, request: web.Request) -> web.Response:
-        """The same as Prometheus says it."""
-        del request
-        self.asked += 1
-        result = [{"metric": {}, "value": [0, str(self.ratio)]}]
-        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
-
 
 @pytest.fixture
 async def shop() -> AsyncIterator[tuple[Shop, JsonObject]]:
     """And the check that asks it."""
     shop, app = Shop(), web.Application()
     app.router.add_get("/errors", shop.answer)
-    app.router.add_get("/api/v1/query", shop.vector)
     async with TestServer(app) as running:
         check = {"name": "errors", "type": "http", "url": str(running.make_url("/errors")), "query": "$.errors", "unit": "%"}
         yield shop, {**check, "threshold": "<= 1%", "every": "100ms", "timeout": "1s"}
@@ -235,22 +225,6 @@ async def test_a_pause_that_nobody_watched_begins_anew(canarist: Canarist, clust
     assert result.outcome is Outcome.SUCCEEDED, result
     anew = next(words for words in result.notices if "pauses for 2 s from now on" in words)
     assert anew.split(" ", 1)[0] > began
-
-
-async def test_evidence_counts_from_when_the_share_came_into_force(
-    canarist: Canarist, cluster: Cluster, shop: tuple[Shop, JsonObject]
-) -> None:
-    """A pause before the checks is no lost time: a query that looks back as far finds the new version alone there already."""
-    _, check = shop
-    await stable_stands(cluster.client, canarist.namespace, replicas=2)
-    looking_back = {**check, "type": "prometheus", "url": check["url"].removesuffix("/errors"), "query": "sum(rate(failed[1s]))"}
-
-    result = await canarist.run({"setWeight": 33}, {"pause": {"duration": "1s"}}, {"verify": ["errors"]}, verification=[looking_back])
-
-    assert result.outcome is Outcome.SUCCEEDED, result
-    assert isinstance(result.verification, VerificationRecord)
-    pauses = next(words.split(" ", 1)[0] for words in result.notices if words.endswith("pauses for 1 s"))
-    assert result.verification.since <= dt.datetime.fromisoformat(pauses).timestamp()
 
 
 async def test_pods_that_stop_serving_in_the_middle_of_a_pause_take_the_canary_back(canarist: Canarist, cluster: Cluster) -> None:

@@ -274,6 +274,7 @@ async def test_the_same_release_from_another_task_goes_on_where_the_first_one_st
     result = await again
 
     assert (same, journal.step) == (uid, 1)
+    assert "" < journal.loaded <= journal.since  # evidence counts from when the share came into force, whoever asks for it
     assert result.outcome is Outcome.SUCCEEDED, result
     assert sum("setWeight 33" in words for words in result.notices if "step 0" in words) == 1
 
