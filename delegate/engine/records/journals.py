@@ -23,6 +23,7 @@ from delegate.model.rollouts.journals import (
     read_journal,
 )
 from delegate.model.rollouts.permissions import kind_of_journal
+from delegate.model.rollouts.storms import CLEARED_ANNOTATION
 
 _MOST_TRIES = 4
 _RACES = (
@@ -111,8 +112,9 @@ class JournalStore:
             return await self._client.create(CONFIG_MAPS, wanted)
         metadata = dict(stored.config_map.get("metadata") or {})
         metadata["labels"] = {**(metadata.get("labels") or {}), **wanted["metadata"]["labels"]}
-        if not keep_resume:
-            annotations = metadata.get("annotations") or {}
-            metadata["annotations"] = {key: value for key, value in annotations.items() if key != RESUME_ANNOTATION}
+        spent = set() if keep_resume else {RESUME_ANNOTATION}
+        if not stored.journal.is_open and journal.is_open:
+            spent.add(CLEARED_ANNOTATION)
+        metadata["annotations"] = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in spent}
         metadata.pop("managedFields", None)
         return await self._client.replace(CONFIG_MAPS, {**stored.config_map, "metadata": metadata, "data": wanted["data"]})

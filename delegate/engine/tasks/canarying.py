@@ -21,6 +21,7 @@ from delegate.engine.tasks.canarying_plans import Ground, Plan
 from delegate.engine.tasks.canarying_sets import Authority
 from delegate.engine.tasks.canarying_smoke import check_smoke_test
 from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
+from delegate.engine.tasks.canarying_storms import CanaryGroup
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, reach, spec_for, stable_template
 from delegate.engine.tasks.canarying_work import CanaryWork
@@ -40,6 +41,7 @@ from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.specs import read_canary
 from delegate.model.rollouts.states import Phase
 from delegate.model.rollouts.steps import loads_of
+from delegate.model.rollouts.storms import still_bad
 from delegate.model.rollouts.versions import digest, images_of, with_images
 from delegate.model.rollouts.workloads import OWN_TRACKS, check_overlap, tracks_of, wanted_replicas
 from delegate.model.tasks import Task
@@ -82,9 +84,17 @@ class CanaryRun:
         if not self._has_work(ground, before.journal):
             await self._go_without(ground)
             return
+        await self._check_may_begin(ground, before)
         promotes = await self._step_through(ground, store, before)
         if promotes:
             await self._promote_by_sync(ground, store)
+
+    async def _check_may_begin(self, ground: Ground, stored: StoredJournal) -> None:
+        """Raises KnownBadError, GroupStoppedError where a new canary has been ruled out; one that is at work goes on."""
+        if stored.journal is not None and stored.journal.is_open and stored.journal.release == self._release:
+            return
+        group = CanaryGroup(ground.client, ground.namespace, self._spec, self._context.task_id)
+        await group.check_may_begin(stored, ground.plan.version, force=self._task.options.force)
 
     async def _go_without(self, ground: Ground) -> None:
         """Nothing of the workload would change: a source may still hold something else that does."""
@@ -326,6 +336,7 @@ class CanaryRun:
             copies=tuple((str(body["kind"]), str(body["metadata"]["name"])) for body in ground.plan.copies),
             kept=tuple((str(body["kind"]), name, str(body["metadata"]["name"])) for name, body in ground.plan.kept),
             drain_seconds=self._spec.drain_seconds,
+            bad=still_bad(stored.journal.bad, stored.config_map, but=ground.plan.version) if stored.journal is not None else (),
         )
         lease.check()
         self._report.began_writing = True

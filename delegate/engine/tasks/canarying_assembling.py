@@ -5,6 +5,7 @@ from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_plans import Ground
 from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
+from delegate.engine.tasks.canarying_storms import CanaryGroup
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_ways import new_pods_of
 from delegate.engine.tasks.canarying_work import CanaryWork
@@ -68,6 +69,8 @@ def canary_work(
         stored=stored,
         context=context,
         run_checks=checks.run if checks is not None else None,
+        ask_stable=checks.of_stable if checks is not None else None,
+        group=CanaryGroup(ground.client, ground.namespace, plan.spec, stored.journal.task),
         background=BackgroundChecks(checks, plan.spec.background, ground.client.clock),
         smoke_job=SmokeJob(
             ground.client,

@@ -15,6 +15,9 @@ from delegate.model.rollouts.workloads import Tracks
 RunChecks = Callable[[tuple[str, ...], "Evidence"], Awaitable[str]]
 """Runs the named checks; their evidence in words. Raises CanaryFailedError where they don't pass, for whatever reason."""
 
+AskStable = Callable[["Evidence"], Awaitable[str]]
+"""What the checks that have failed say of the stable version, where they fail of it too; empty where they don't, or can't say."""
+
 
 class Evidence(msgspec.Struct, frozen=True):
     """Of what, and since when (RFC 3339), evidence counts: the new pods, with their `load` in force.
@@ -49,6 +52,11 @@ class Plan(msgspec.Struct, frozen=True):
     kept: tuple[tuple[str, JsonObject], ...] = ()
     base: JsonObject = {}
     inside: "Inside | None" = None
+
+    @property
+    def version(self) -> str:
+        """The digest by which the new version is known again."""
+        return digest(self.template)
 
     def is_new(self, template: JsonObject) -> bool:
         """Whether the stable set's own template is the new version's."""

@@ -21,6 +21,7 @@ from delegate.model.verification.records import VerificationRecord
 from delegate.model.verification.windows import parse_time
 
 _TO_CONCLUDE_SECONDS = 1.0
+_OF_STABLE_SECONDS = 20.0
 
 
 class CanaryChecks:
@@ -81,6 +82,36 @@ class CanaryChecks:
         if record.verdict is not Verdict.PASS:
             raise error_of(record)
         return record.reason
+
+    async def of_stable(self, evidence: Evidence) -> str:
+        """What the checks that were convicted last say of the stable version, where each of them fails of it too; empty where one does not.
+
+        They are asked once more each, with its pods in place of the new ones. Only checks that name pods can be asked of others, and only
+        where the stable version is a set of its own.
+        """
+        last = self.records[-1] if self.records else None
+        failed = {each.check.name for each in last.checks if each.verdict is Verdict.FAIL} if last is not None else set()
+        checks = [check for check in self._spec.verification if check.name in failed and check.names_pods and check.compare is None]
+        if last is None or not failed or len(checks) < len(failed) or evidence.canary == evidence.workload:
+            return ""
+        stable = Workload(kind=evidence.kind, name=evidence.workload)
+        deadline = min(self._context.deadline, asyncio.get_running_loop().time() + _OF_STABLE_SECONDS)
+        version = await await_new_version(self._client, stable, evidence.namespace, deadline)
+        variables = {
+            "APPLICATION": self._application,
+            "NAMESPACE": evidence.namespace,
+            "WORKLOAD": evidence.workload,
+            "CANARY": evidence.workload,
+            "REVISION": version.revision,
+            "PODS": version.pods,
+        }
+        circumstances = Circumstances(since=last.since, deadline=_OF_STABLE_SECONDS, variables=variables)
+        asked = [msgspec.structs.replace(check.asked_once(), name=f"{check.name} of the stable version") for check in checks]
+        record = await Verification(asked, self._providers, circumstances).run()
+        self.records.append(record)
+        if any(each.verdict is not Verdict.FAIL for each in record.checks):
+            return ""
+        return "; ".join(f"{each.check.name}: {each.reason}" for each in record.checks)
 
     def _teller(self, place: str) -> Callable[[Check, Reading], None]:
         def tell(check: Check, reading: Reading) -> None:

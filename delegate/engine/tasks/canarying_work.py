@@ -14,16 +14,18 @@ from delegate.engine.tasks.canarying_background import BackgroundChecks
 from delegate.engine.tasks.canarying_keeping import JournalKeeper
 from delegate.engine.tasks.canarying_minding import TICK_SECONDS, Minder
 from delegate.engine.tasks.canarying_patience import MOST_REPEATS, may_pass, pause_before
-from delegate.engine.tasks.canarying_plans import Plan, RunChecks
+from delegate.engine.tasks.canarying_plans import AskStable, Plan, RunChecks
 from delegate.engine.tasks.canarying_pods import NewPods
 from delegate.engine.tasks.canarying_routing import Traffic
 from delegate.engine.tasks.canarying_sets import Authority, Sets
 from delegate.engine.tasks.canarying_smoke import SmokeJob
 from delegate.engine.tasks.canarying_steps import Steps
+from delegate.engine.tasks.canarying_storms import CanaryGroup
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.tasks.errors import ForeignSetError
+from delegate.engine.tasks.errors import ForeignSetError, NotTheReleaseError
 from delegate.engine.traffic.errors import ForeignRouteError
 from delegate.engine.traffic.routers import Router
+from delegate.engine.verification.errors import CheckFailedError
 from delegate.foundation.errors import DelegateError
 from delegate.model.rollouts.journals import Journal
 from delegate.model.rollouts.shares import Share
@@ -31,6 +33,7 @@ from delegate.model.rollouts.smoke import SmokeTest, with_variable
 from delegate.model.rollouts.specs import OnFailure
 from delegate.model.rollouts.states import ENDED, Move, Phase, may
 from delegate.model.rollouts.steps import CanaryScale
+from delegate.model.rollouts.storms import BadVersion, with_bad
 
 log = structlog.get_logger(__name__)
 _NEVER_HANDLED = (LeaseLostError, LateWriterError, JournalChangedError)
@@ -52,10 +55,14 @@ class CanaryWork:
         stored: StoredJournal,
         context: AttemptContext,
         run_checks: RunChecks | None = None,
+        ask_stable: AskStable | None = None,
+        group: CanaryGroup,
         smoke_job: SmokeJob,
         background: BackgroundChecks,
     ) -> None:
         self._plan = plan
+        self._ask_stable = ask_stable
+        self._group = group
         self._spec = plan.spec
         self._clock = client.clock
         self._authority = authority
@@ -104,6 +111,8 @@ class CanaryWork:
             await self._drive(before_promotion=before_promotion)
         finally:
             await self._background.stop()
+        if self.journal.phase is Phase.RESTORED:
+            await self._group.end()
 
     async def _drive(self, *, before_promotion: bool) -> None:
         repeats = 0
@@ -139,12 +148,43 @@ class CanaryWork:
 
     async def _fail(self, error: DelegateError) -> None:
         await self._background.stop()
-        foreign = isinstance(error, (ForeignSetError, ForeignRouteError))
-        if (foreign or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
+        if isinstance(error, CheckFailedError):
+            error = await self._convict(error)
+        kept = isinstance(error, (ForeignSetError, ForeignRouteError, NotTheReleaseError))
+        if (kept or self._spec.on_failure is OnFailure.HOLD) and may(self.journal.phase, Move.HOLD):
             held = msgspec.structs.replace(self.journal.moved(Move.HOLD, self._keeper.now()), reason=error.message)
             await self._keeper.pause(held, f"held: {error.message}")
             return
+        if isinstance(error, CheckFailedError):
+            async with self._context.parked():
+                await self._group.await_turn(self._authority, self._spec.drain_seconds + self._spec.progress_seconds)
         await self.abort(error.message)
+
+    async def _convict(self, error: CheckFailedError) -> DelegateError:
+        """There is evidence against the new version; where the stable one fails as well, it is not the release's fault.
+
+        Otherwise the version is known as bad from here on, whatever becomes of this attempt.
+        """
+        of_stable = await self._of_stable()
+        await self._group.convict(self._context, shared=bool(of_stable))
+        if of_stable:
+            return NotTheReleaseError(
+                f"not caused by the release: the stable version fails as well ({of_stable}); of the new one {error.message}",
+                hint="look at what both depend on; then resume the task, or cancel it",
+            )
+        bad = BadVersion(self._plan.version, self._keeper.now(), self.journal.task, error.message[:300])
+        await self._keeper.record(msgspec.structs.replace(self.journal, bad=with_bad(self.journal.bad, bad)))
+        return error
+
+    async def _of_stable(self) -> str:
+        if self._ask_stable is None or not may(self.journal.phase, Move.HOLD):
+            return ""
+        try:
+            async with self._context.parked():
+                return await self._ask_stable(self._steps.evidence())
+        except DelegateError as fault:
+            log.info("canary.stable_not_asked", code=fault.code, error=fault.message)
+            return ""
 
     async def _advance(self) -> None:
         match self.journal.phase:

@@ -21,6 +21,8 @@ TaskError
 ├── CanaryUnreadyError      a set of pods that does not become ready
 ├── CanaryFailedError       a new version that did not hold what was asked of it
 ├── ForeignSetError         somebody else's object where a canary's would be, or a foreign hand on one
+├── NotTheReleaseError      a new version that fails as the stable one does
+├── GroupStoppedError       too many canaries of a group were convicted: none of it begins
 └── CanaryBusyError         another canary works on the workload
 """
 
@@ -147,3 +149,13 @@ class ForeignSetError(TaskError):
 class CanaryBusyError(TaskError):
     default_code = "conflict.canary_busy"
     category = Category.CONFLICT
+
+
+class GroupStoppedError(TaskError):
+    default_code = "policy.group_stopped"
+    category = Category.POLICY
+
+
+class NotTheReleaseError(TaskError):
+    default_code = "dependency.not_the_release"
+    category = Category.DEPENDENCY

@@ -13,6 +13,7 @@ from delegate.model.rollouts.errors import CorruptJournalError
 from delegate.model.rollouts.loads import HeaderRoute, Load
 from delegate.model.rollouts.states import ENDED, Move, Phase, after
 from delegate.model.rollouts.steps import CanaryScale
+from delegate.model.rollouts.storms import BadVersion
 
 JOURNAL_LABEL = "delegate.gitops/canary"
 RESUME_ANNOTATION = "delegate.gitops/resume"
@@ -40,7 +41,8 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     were before the first weight. `copies` are config objects of the canary's own (kind, name), `kept` the copies of what the stable
     version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `fails`: how many readings
     of its checks have failed, by place and check. `taken_back_by`: the rollback task that had it taken back, if one did. `loaded`: since
-    when (RFC 3339) the new version has the load that it has. `entries` say how it came about, oldest first.
+    when (RFC 3339) the new version has the load that it has. `bad` are the versions that were convicted, by this canary and ones before.
+    `entries` say how it came about, oldest first.
     """
 
     application: str
@@ -72,6 +74,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     fails: dict[str, int] = {}
     taken_back_by: str = ""
     loaded: str = ""
+    bad: tuple[BadVersion, ...] = ()
     reason: str = ""
     entries: tuple[Entry, ...] = ()
     format: int = _FORMAT

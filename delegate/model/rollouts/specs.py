@@ -11,6 +11,7 @@ from delegate.model.rollouts.blue_green import BlueGreen, faults_of_blue_green
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.smoke import SmokeTest, faults_of_smoke_test
 from delegate.model.rollouts.steps import Step, faults_of_steps, loads_of
+from delegate.model.rollouts.storms import StormSpec, faults_of_storm
 from delegate.model.sources import Source
 from delegate.model.strict import Strict
 from delegate.model.verification.checks import Check, VerifySpec, faults_of_names, faults_of_verification
@@ -39,7 +40,7 @@ class CanarySpec(Strict, frozen=True):
     `maxEffectiveShare`: the largest share, in percent, that is agreed to where pods alone can't reach the wanted one. `progressDeadline`:
     how long a set may take to become ready. `minReady`: how long a pod has to be ready before it counts. `drain`: how long a set is kept
     that gets no more load. `routing` is read by whoever shifts the load. `background`: checks that run beside all steps from the first
-    weight on. `blueGreen` stands for steps and routing of its own.
+    weight on. `blueGreen` stands for steps and routing of its own. `storm` bounds what happens where many canaries fail at once.
     """
 
     workload: WorkloadReference
@@ -56,6 +57,7 @@ class CanarySpec(Strict, frozen=True):
     smoke_test: SmokeTest | None = None
     background: tuple[str, ...] = ()
     blue_green: BlueGreen | None = None
+    storm: StormSpec = StormSpec()
 
     @property
     def drain_seconds(self) -> float:
@@ -138,6 +140,7 @@ def _faults_of_driven(spec: CanarySpec) -> Iterable[tuple[str, str, str]]:
         words = "ingress-nginx tells versions by one header: routing.nginx.headers has it already"
         yield "steps", words, "leave the one or the other out"
     yield from _faults_of_background(spec)
+    yield from faults_of_storm(spec.storm)
     if (spec.workload.kind == "Rollout") != (isinstance(spec.routing, dict) and "argoRollouts" in spec.routing):
         yield "routing", "argoRollouts and a workload of the kind Rollout belong together", "name both, or none"
     if spec.workload.kind == "Rollout":

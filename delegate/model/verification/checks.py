@@ -26,6 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,62}")
 _VARIABLE_VALUE = re.compile(r"[-A-Za-z0-9._:/@+]{1,253}")
 _VARIABLE = re.compile(r"\$(?:\$|([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
+_OF_PODS = ("PODS", "CANARY", "REVISION")
 Fault = tuple[str, str, str]
 """Where, what, and what to do about it."""
 
@@ -183,6 +184,16 @@ class Check(Strict, frozen=True):
         if self.deadline:
             return parse_duration(self.deadline)
         return 2 * self.for_seconds + 4 * self.every_seconds + parse_duration(self.timeout)
+
+    @property
+    def names_pods(self) -> bool:
+        """Whether its question says of which pods it is, so that it can be asked of others too."""
+        texts = (self.query, self.url, self.requests, *self.where.values(), *self.parameters.values())
+        return any((match[1] or match[2]) in _OF_PODS for text in texts for match in _VARIABLE.finditer(text))
+
+    def asked_once(self) -> "Check":
+        """The same question, answered by one reading."""
+        return msgspec.structs.replace(self, duration="", initial_delay="0s", readings=None, fails_allowed=0, deadline="")
 
     @property
     def source_unit(self) -> Unit:
