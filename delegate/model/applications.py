@@ -35,6 +35,7 @@ _BACKOFF = frozenset({"duration", "maxDuration"})
 _IGNORED_DIFFERENCE = frozenset({"group", "kind", "name", "namespace", "jsonPointers", "jqPathExpressions", "managedFieldsManagers"})
 _APPROVED = ("delegate.gitops/deletion-approved", "argocd.argoproj.io/deletion-approved")
 _OUR_ANNOTATIONS = "delegate.gitops/"
+_PREDECESSORS = "delegate.gitops/take-over-from"
 _DIRECTORY = frozenset({"recurse", "include", "exclude"})
 
 _ABSENT: Mapping[str, str] = {
@@ -98,6 +99,9 @@ def read_application(document: Mapping[str, Any]) -> JsonObject:
     reading.pick(automated, frozenset({"prune"}), "spec.syncPolicy.automated")
     destination = reading.pick(reading.part(spec, "destination", "spec."), _DESTINATION, "spec.destination")
     wanted: JsonObject = {**_sources(spec, reading), "syncPolicy": _sync_policy(policy, reading)}
+    predecessors = [name.strip() for name in str(annotations.get(_PREDECESSORS) or "").split(",") if name.strip()]
+    if predecessors:
+        wanted["syncPolicy"]["takeOverFrom"] = predecessors
     if spec.get("ignoreDifferences"):
         wanted["ignoreDifferences"] = _ignored_differences(spec["ignoreDifferences"], reading)
     if spec.get("project"):

@@ -5,12 +5,14 @@ server-side apply those fields would stay for ever when they leave the manifest,
 fields are handed to our entry first (one patch of the managedFields, guarded by the resourceVersion); the apply that follows
 then removes what the manifest does not have, the annotation among it.
 
+Other tools leave the same behind under names of their own (`argocd-controller`, `helm`); an Application names those that it comes from.
+
 Where an object's ownership is *override*, the fields of all other managers are taken the same way. Finalizers and owners stay
 with who set them: taking those away could lose what they guard. So does what the cluster's own components write.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from delegate.model.applied import CANARY_MANAGER, FIELD_MANAGER
@@ -19,7 +21,7 @@ from delegate.model.pointers import pointer_of
 from delegate.model.resources import JsonObject
 from delegate.model.results import Change
 
-CLIENT_SIDE_MANAGERS = frozenset({"kubectl-client-side-apply", "before-first-apply"})
+CLIENT_SIDE_MANAGERS = frozenset({"before-first-apply", "kubectl", "kubectl-client-side-apply"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _COMPONENTS = frozenset(
     {"cloud-controller-manager", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl-rollout"}
@@ -33,7 +35,19 @@ Takes = Callable[[JsonObject], bool]
 
 def is_client_side(entry: JsonObject) -> bool:
     """Whether an entry is that of some client-side apply."""
-    return entry.get("manager") in CLIENT_SIDE_MANAGERS and not entry.get("subresource")
+    return entry.get("manager") in CLIENT_SIDE_MANAGERS and entry.get("operation") == "Update" and not entry.get("subresource")
+
+
+def is_client_side_or_of(managers: Collection[str]) -> Takes:
+    """As `is_client_side`, and what these managers once wrote too: those that the Application is taken over from."""
+    if not managers:
+        return is_client_side
+
+    def takes(entry: JsonObject) -> bool:
+        named = entry.get("manager") in managers and not entry.get("subresource") and not _is_ours(entry, FIELD_MANAGER)
+        return is_client_side(entry) or (named and bool(_taken(entry, takes)))
+
+    return takes
 
 
 def is_of_others(entry: JsonObject) -> bool:

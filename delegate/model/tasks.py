@@ -67,12 +67,16 @@ class NamespaceMetadata(Strict, frozen=True):
 
 
 class SyncPolicy(Strict, frozen=True):
-    """`suspend`: nothing is written until it is taken away; what would be is shown."""
+    """`suspend`: nothing is written until it is taken away; what would be is shown.
+
+    `take_over_from` names managers that had the objects before, such as `argocd-controller`.
+    """
 
     sync_options: tuple[str, ...] = ()
     prune_guard: PruneGuard = PruneGuard()
     managed_namespace_metadata: NamespaceMetadata = NamespaceMetadata()
     suspend: bool = False
+    take_over_from: tuple[str, ...] = ()
 
 
 class SyncSpec(Strict, frozen=True):

@@ -6,11 +6,20 @@ import msgspec
 
 from delegate.model.ownership import Mode, Ownership
 from delegate.model.sync_options import SyncOptionSet
+from delegate.model.takeover import Takes, is_client_side_or_of, is_of_others
 
 
 class Treatment(msgspec.Struct, frozen=True):
+    """`predecessors` are the managers whose fields are taken over once, as those of client-side apply are."""
+
     ownership: Ownership = Ownership()
     options: SyncOptionSet = SyncOptionSet()
+    predecessors: frozenset[str] = frozenset()
+
+    @property
+    def takes(self) -> Takes:
+        """Which entries of managedFields are taken over."""
+        return is_of_others if self.overrides else is_client_side_or_of(self.predecessors)
 
     @property
     def settles(self) -> bool:

@@ -122,7 +122,10 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class PruneStage(msgspec.Struct, frozen=True):
-    """Objects to take away before those of the next stage."""
+    """Objects to take away before those of the next stage.
+
+    Custom resources are a stage before the rest of their wave: what acts on their finalizers may be among that.
+    """
 
     kind: StageKind
     keys: tuple[ResourceKey, ...]
@@ -210,7 +213,7 @@ def order_for_prune(keys: Iterable[ResourceKey], waves: Mapping[ResourceKey, int
     placed = sorted(((_prune_place(key, known), key) for key in keys), reverse=True)
     return tuple(
         PruneStage(kind=_kind_at(position), keys=tuple(key for _, key in run), wave=wave)
-        for (position, wave), run in groupby(placed, key=lambda each: each[0][:2])
+        for (position, wave, _), run in groupby(placed, key=lambda each: each[0][:3])
     )
 
 
@@ -225,10 +228,10 @@ def _place(manifest: Manifest) -> _Place:
     return (_POSITION[kind], wave, rank_of(manifest.group_kind), manifest.key, manifest.version, manifest.origin)
 
 
-def _prune_place(key: ResourceKey, waves: Mapping[ResourceKey, int]) -> tuple[int, int, int]:
+def _prune_place(key: ResourceKey, waves: Mapping[ResourceKey, int]) -> tuple[int, int, bool, int]:
     kind = stage_of(key.group_kind)
     wave = waves.get(key, 0) if kind is StageKind.WAVE else 0
-    return (_POSITION[kind], wave, rank_of(key.group_kind))
+    return (_POSITION[kind], wave, not is_builtin_group(key.group), rank_of(key.group_kind))
 
 
 def _kind_at(position: int) -> StageKind:

@@ -7,7 +7,7 @@ import pytest
 
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
-from delegate.model.resource_types import CONFIG_MAPS, NAMESPACES
+from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.results import Outcome
 from tests.cluster.conftest import Server
@@ -162,3 +162,40 @@ async def test_an_invalid_object_is_found_before_its_namespace_is_created(shop: 
     assert any('"web" is invalid: spec.ports: Required value' in error.message for error in result.errors)
     with pytest.raises(NotFoundError):
         await cluster.client.get(NAMESPACES, "", shop.namespace)
+
+
+@pytest.mark.parametrize("way", ["prune", "cascade"])
+async def test_what_acts_on_finalizers_outlives_what_they_hold(shop: Syncer, cluster: Cluster, way: str) -> None:
+    """Custom resources go first, also from the wave of their operator; while one is held, its operator and definition stay (case 11.6)."""
+    group = group_of(shop)
+    held = basket(group, shop.namespace, size=3)
+    held["metadata"]["finalizers"] = ["example.test/hold"]
+    shop.write([definition(group), held, deployment("operator"), own_namespace(shop), settings_map()])
+    await shop.sync()
+    shop.write([own_namespace(shop), settings_map()])
+    options: JsonObject = {"prune": True} if way == "prune" else {"delete": "cascade"}
+
+    first = await shop.sync(timeout="2s", **options)
+    kept = [
+        await _is_there(cluster, DEFINITIONS, "", f"baskets.{group}"),
+        await _is_there(cluster, DEPLOYMENTS, shop.namespace, "operator"),
+    ]
+    kind = ResourceType(group=group, version="v1", kind="Basket", plural="baskets", namespaced=True)
+    await cluster.client.patch(kind, shop.namespace, "main", {"metadata": {"finalizers": None}})
+    second = await shop.sync(**options)
+
+    assert first.outcome is Outcome.FAILED
+    assert first.error is not None
+    assert "example.test/hold" in first.error.message
+    assert any(error.object.endswith(f"{shop.namespace}/operator") and "is kept until" in error.message for error in first.errors)
+    assert kept == [True, True]
+    assert second.outcome is Outcome.SUCCEEDED, (second.errors, actions(second), second.message)
+    assert not await _is_there(cluster, DEFINITIONS, "", f"baskets.{group}")
+
+
+async def _is_there(cluster: Cluster, resource_type: ResourceType, namespace: str, name: str) -> bool:
+    try:
+        metadata = (await cluster.client.get_metadata(resource_type, namespace, name))["metadata"]
+    except NotFoundError:
+        return False
+    return not metadata.get("deletionTimestamp")

@@ -243,3 +243,46 @@ async def test_a_new_version_of_an_object_ends_the_truce(syncer: Syncer, cluster
 
     assert renewed == {"level": "warn"}
     assert await data_of(cluster, syncer) == {"level": "warn"}
+
+
+@pytest.mark.parametrize("manager", ["argocd-controller", "helm"])
+async def test_an_application_is_taken_over_from_the_tool_it_comes_from(syncer: Syncer, cluster: Cluster, manager: str) -> None:
+    """Once named, its fields become ours as those of client-side apply do, with those that the manifest no longer has (case 16.2)."""
+    theirs = settings_map(data={"level": "debug", "drop": "1"}, namespace=syncer.namespace, finalizers=["example.test/hold"])
+    theirs["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    await cluster.client.create(CONFIG_MAPS, theirs, manager=manager)
+    await somebody_sets(cluster, syncer, {"tuned": "9"}, "tuner")
+    syncer.write([settings_map(data={"level": "info"})])
+
+    refused = await syncer.sync()
+    syncer.spec = {"syncPolicy": {"takeOverFrom": [manager]}}
+    seen = await syncer.diff()
+    result = await syncer.sync()
+    again = await syncer.sync()
+
+    assert refused.error is not None
+    assert f"takeOverFrom: [{manager}]" in refused.error.hint
+    for each in (seen, result):
+        assert {change.path for change in resource(each, "ConfigMap", "settings").changes} >= {"/data/drop", "/data/level"}
+    live = await cluster.client.get(CONFIG_MAPS, syncer.namespace, "settings")
+    assert live["data"] == {"level": "info", "tuned": "9"}
+    assert "kubectl.kubernetes.io/last-applied-configuration" not in live["metadata"]["annotations"]
+    assert live["metadata"]["finalizers"] == ["example.test/hold"]
+    assert (again.requests.writes, again.requests.dry_runs) == (0, 0)
+    await cluster.client.patch(CONFIG_MAPS, syncer.namespace, "settings", {"metadata": {"finalizers": None}})
+
+
+async def test_what_was_adopted_before_is_taken_over_when_its_tool_is_named(syncer: Syncer, cluster: Cluster) -> None:
+    """The object is ours and in sync already; a field that only the other tool has still goes."""
+    theirs = settings_map(data={"level": "info", "drop": "1"}, namespace=syncer.namespace)
+    await cluster.client.create(CONFIG_MAPS, theirs, manager="argocd-controller")
+    syncer.write([settings_map(data={"level": "info"})])
+    await syncer.sync()
+    kept = await data_of(cluster, syncer)
+    syncer.spec = {"syncPolicy": {"takeOverFrom": ["argocd-controller"]}}
+
+    await syncer.sync()
+
+    assert kept == {"level": "info", "drop": "1"}
+    assert await data_of(cluster, syncer) == {"level": "info"}
+    assert (await syncer.sync()).requests.writes == 0

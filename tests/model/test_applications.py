@@ -197,6 +197,17 @@ def test_parts_of_the_wrong_shape_are_refused(spec: JsonObject, field: str) -> N
     assert [where for where, _ in faults(document)] == [field]
 
 
+def test_from_whom_it_takes_its_objects_over() -> None:
+    """By an annotation, for the document itself has no place for it."""
+    document = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "shop", "annotations": {"delegate.gitops/take-over-from": "argocd-controller, helm"}},
+        "spec": {"source": {"repoURL": "https://git.example/a.git", "path": "a"}, "destination": {"namespace": "shop"}},
+    }
+    assert read_task(document).sync_spec().sync_policy.take_over_from == ("argocd-controller", "helm")
+
+
 def test_its_project_and_what_has_to_be_signed() -> None:
     """The project is kept, since it may want signatures; a source may say so itself."""
     verify = {"of": "tag", "keys": ["4AEE18F83AFDEB23"]}

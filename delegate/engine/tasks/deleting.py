@@ -14,6 +14,7 @@ import msgspec
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
 from delegate.engine.clusters.errors import ForbiddenError, NotFoundError, UnknownKindError
+from delegate.engine.records.errors import InventoryChangedError
 from delegate.engine.records.inventories import InventoryStore, StoredInventory
 from delegate.engine.records.leases import WriteLease, hold_lease, remove_lease
 from delegate.engine.records.releases import ReleaseStore
@@ -223,11 +224,13 @@ class DeletionRun:
 
             stages = order_for_prune(ending.parting)
             await for_each([key for stage in stages for key in stage.keys], part)
+            remaining = confirmed(ending.stored.inventory, (), (*gone, *ending.parting))
             try:
-                remaining = confirmed(ending.stored.inventory, (), (*gone, *ending.parting))
                 stored = await store.write(ending.stored, msgspec.structs.replace(remaining, fence=authority.fence))
-            except NotFoundError:
-                stored = StoredInventory()  # the namespace of the records has gone with the rest
+            except (NotFoundError, InventoryChangedError):
+                if ResourceKey("", "Namespace", "", self._namespace) not in {prune.key for prune in ending.leftovers.prunes}:
+                    raise
+                stored = StoredInventory()  # the namespace of the records goes with the rest
         raise_all(list(survivors.values()))
         return stored
 

@@ -27,12 +27,16 @@ _PLAIN = Treatment()
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a task says of the objects of its set: which are meant, whose their fields are, and the options of those that have none."""
+    """What a task says of the objects of its set: which are meant, whose their fields are, the options of those that have none.
+
+    `predecessors` are the managers that they are taken over from.
+    """
 
     selection: Selection = Selection()
     ignored: tuple[IgnoredDifference, ...] = ()
     ownership: tuple[OwnershipRule, ...] = ()
     options: SyncOptionSet = SyncOptionSet()
+    predecessors: frozenset[str] = frozenset()
 
 
 class DesiredSet(msgspec.Struct, frozen=True):
@@ -139,7 +143,7 @@ def _treat(members: Iterable[Manifest], rules: Rules) -> tuple[dict[ResourceKey,
         options, words = options_of(member.metadata, rules.options)
         notices += [f"{member.origin}: {member.key}: {word}" for word in words]
         try:
-            treatment = Treatment(ownership_of(member, rules.ignored, rules.ownership), options)
+            treatment = Treatment(ownership_of(member, rules.ignored, rules.ownership), options, rules.predecessors)
         except ValueError as error:
             errors.append(located(AnnotationError, member, str(error)))
             continue

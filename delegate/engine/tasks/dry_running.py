@@ -24,14 +24,7 @@ from delegate.model.plan import PlannedChange, plan_change, plan_kept
 from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKey, ResourceType
 from delegate.model.results import Action, Change
 from delegate.model.sync_options import is_never_recreated, may_recreate
-from delegate.model.takeover import (
-    CLIENT_SIDE_MANAGERS,
-    can_take_over,
-    handed_over,
-    is_client_side,
-    is_of_others,
-    removed_by_takeover,
-)
+from delegate.model.takeover import CLIENT_SIDE_MANAGERS, can_take_over, handed_over, removed_by_takeover
 from delegate.model.treatment import Treatment
 from delegate.model.unified import unified_diff
 
@@ -214,7 +207,7 @@ class _DryRun:
         change = plan_change(sent, live, answer, fields_hash(entry), stage=self._stage, wanted=self._wanted)
         change = self._runner.shown(change, live, sent.body if live is None else answer)
         notes = (*self._notes, *(f"{sent.key}: {field} is left to {manager}" for field, manager in self._left.items()))
-        takes = is_of_others if self._treatment.overrides else is_client_side
+        takes = self._treatment.takes
         if live is None or not can_take_over(live["metadata"], takes):
             return Finding(change, taken_from=self._taken_from, force=self._force, notes=notes)
         removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=sent.group_kind == _SECRET, takes=takes)
@@ -229,9 +222,10 @@ class _DryRun:
             mode = self._mode_at(conflict, sent)
             if mode is Mode.MERGE:
                 left[conflict.field] = conflict.manager
-            elif mode is Mode.OVERRIDE or self._runner.force or self._ours or conflict.manager in CLIENT_SIDE_MANAGERS:
+            elif mode is Mode.OVERRIDE or self._runner.force or self._ours or self._is_predecessor(conflict.manager):
                 taken.append(conflict.manager)
             else:
+                error.hint += f"; or, where it was {conflict.manager}'s before, say so: syncPolicy.takeOverFrom: [{conflict.manager}]"
                 raise error
         managers = tuple(dict.fromkeys(taken))
         truce = self._runner.truce(sent.key, self._wanted, managers) if managers else None
@@ -243,6 +237,9 @@ class _DryRun:
         if managers:
             self._taken_from, self._force = managers, not left  # a force that came with these would take what is to be left
         return None
+
+    def _is_predecessor(self, manager: str) -> bool:
+        return manager in CLIENT_SIDE_MANAGERS or manager in self._treatment.predecessors
 
     def _mode_at(self, conflict: FieldConflict, sent: Manifest) -> Mode | None:
         if is_scaled(conflict.manager, conflict.subresource, conflict.field) and not self._runner.force:

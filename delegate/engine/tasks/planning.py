@@ -148,7 +148,7 @@ class Planner:
         if metadata is not None:
             await self._refuse_foreign(key, metadata)
             state = mark_state(metadata, wanted)
-            shared = treatment.overrides and can_take_over(metadata, is_of_others)
+            shared = (treatment.overrides or treatment.predecessors) and can_take_over(metadata, treatment.takes)
             if state is MarkState.SYNCED and not shared:
                 return Finding(
                     plan_unchanged(manifest, metadata, stage=stage.name, wanted=wanted), notes=tuple(_added_by_others(manifest, metadata))

@@ -263,7 +263,13 @@ class Preparation:
             destination_namespace=self._task.destination.namespace,
             scopes=scopes,
             unavailable_groups=unavailable,
-            rules=Rules(selection, self._spec.ignore_differences, self._spec.ownership, self._options),
+            rules=Rules(
+                selection,
+                self._spec.ignore_differences,
+                self._spec.ownership,
+                self._options,
+                frozenset(self._spec.sync_policy.take_over_from),
+            ),
         )
 
     async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:

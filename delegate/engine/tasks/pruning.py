@@ -144,7 +144,11 @@ def _reason_to_leave(key: ResourceKey, metadata: JsonObject | None, applyset: st
 
 
 class Pruner:
-    """Deletes planned prunes stage by stage. `on_gone` hears of each object that is really gone."""
+    """Deletes planned prunes stage by stage. `on_gone` hears of each object that is really gone.
+
+    While something of a stage is still there, the next is not begun: a definition would take along what its controller has still to
+    see to, and that controller may be next itself.
+    """
 
     def __init__(self, client: ApiClient, leftovers: Leftovers, authority: WriteLease, *, on_gone: Callable[[PlannedChange], None]) -> None:
         self._client = client
@@ -157,6 +161,10 @@ class Pruner:
         by_key = {prune.key: prune for prune in self._leftovers.prunes}
         survivors: dict[ResourceKey, DelegateError] = {}
         for stage in order_for_prune(by_key, {key: prune.wave for key, prune in by_key.items()}):
+            if survivors:
+                in_the_way = next(iter(survivors))
+                survivors |= {key: _kept_until(key, in_the_way) for key in stage.keys}
+                continue
             outcomes = await for_each(stage.keys, lambda key: self._remove(by_key[key], deadline))
             survivors |= {key: error for key, error in zip(stage.keys, outcomes, strict=True) if error is not None}
         return survivors
@@ -191,3 +199,7 @@ class Pruner:
                     object=str(key),
                 )
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def _kept_until(key: ResourceKey, survivor: ResourceKey) -> PruneIncompleteError:
+    return PruneIncompleteError(f"{key} is kept until {survivor} is gone, which comes before it", object=str(key))
