@@ -78,6 +78,8 @@ def test_the_documented_form_is_read() -> None:
         ({"threshold": "", "compare": {"baseline": ""}}, "compare.baseline", "nothing to compare with"),
         ({"threshold": "", "compare": {"baseline": "o", "allowedIncrease": "5"}}, "compare.allowedIncrease", "no unit"),
         ({"threshold": "", "compare": {"baseline": "o", "kind": "counts"}}, "compare.requests", "how many requests"),
+        ({"threshold": "", "where": {"pod": "a"}, "compare": {"baseline": "o"}}, "compare", "the baseline has others"),
+        ({"threshold": "", "failWhen": "> 5%", "compare": {"baseline": "o"}}, "compare", "belongs to a threshold"),
         ({"threshold": "", "emptyIs": 0, "compare": {"baseline": "o"}}, "emptyIs", "a sample that isn't there is none"),
         (
             {"threshold": "", "requests": "n", "compare": {"baseline": "increase(x[1m])", "requests": "m", "kind": "counts"}},

@@ -377,6 +377,21 @@ async def test_too_few_samples_are_no_data() -> None:
     assert "too few points: 3 of at least 5" in record.reason
 
 
+async def test_samples_of_too_few_requests_are_none() -> None:
+    """A latency of three requests is no sample beside one of thousands."""
+    fields = {"unit": "ms", "threshold": "", "query": "new", "requests": "n", "minRequests": 50, "compare": {"baseline": "old"}}
+    clock = VirtualClock()
+    few = await verify(clock, [check(every="10s", **fields, **{"for": "60s"})], comparing(clock, "prom", counting(300, 200, requests=3)))
+    clock = VirtualClock()
+    enough = await verify(
+        clock, [check(every="10s", **fields, **{"for": "60s"})], comparing(clock, "prom", counting(300, 200, requests=60))
+    )
+
+    assert few.verdict is Verdict.NO_DATA
+    assert "3 requests of at least 50" in few.reason
+    assert enough.verdict is Verdict.FAIL
+
+
 async def test_holm_over_several_comparisons() -> None:
     """Two differences that neither Bonferroni's level grants alone are both convicted, the larger one first."""
     clock = VirtualClock()

@@ -150,6 +150,11 @@ class Asker:
         negative = [f"{role}: {value:g} is no count" for role, value in least.items() if value < 0]
         if "baseline requests" in found and negative:
             return Seen(Reading(Verdict.ERROR, reason="; ".join(negative), final=True))
+        least_requests = self._check.min_requests
+        if "baseline requests" not in found and "requests" in found and least_requests is not None:
+            requests = sum(found["requests"][0])
+            if requests < least_requests:
+                return Seen(Reading(Verdict.NO_DATA, requests=requests, reason=f"{requests:g} requests of at least {least_requests:g}"))
         for role, (_, newest) in found.items():
             self._seen[role] = newest
         self._counted_to = span.end

@@ -430,6 +430,10 @@ def _faults_of_rules(check: Check, where: str) -> Iterable[Fault]:
 def _faults_of_comparison(check: Check, compare: Compare, where: str) -> Iterable[Fault]:
     if check.threshold:
         yield where, "a check has either a threshold or a comparison", "make two checks of it"
+    if check.where:
+        yield where, "`where` keeps series of the new version alone, and the baseline has others", "let each query ask for its own"
+    if check.fail_when:
+        yield where, "`failWhen` belongs to a threshold: a comparison has no other rule", "leave it out"
     if not compare.baseline:
         yield f"{where}.baseline", "there is nothing to compare with", "give the same query for the old version"
     for field, text in (("allowedIncrease", compare.allowed_increase), ("allowedDecrease", compare.allowed_decrease)):
