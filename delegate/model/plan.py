@@ -8,6 +8,7 @@ import msgspec
 from delegate.model.applied import manifest_hash, mark_of
 from delegate.model.changes import diff_bodies
 from delegate.model.deferrals import Deferral
+from delegate.model.hooks import Hook
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
 from delegate.model.results import Action, Change, ErrorDetail, ResourceResult, Summary
 from delegate.model.waves import wave_of
@@ -49,13 +50,17 @@ class PlannedChange(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All changes in the order of writing, all prunes in the order of pruning, and what a reader should know."""
+    """All changes in the order of writing, all prunes in the order of pruning, and what a reader should know.
+
+    `hooks` are what would run around it, each by phase, wave, identity and content.
+    """
 
     application: str
     revision: str = ""
     items: tuple[PlannedChange, ...] = ()
     prunes: tuple[PlannedChange, ...] = ()
     notices: tuple[str, ...] = ()
+    hooks: tuple[tuple[str, ...], ...] = ()
 
     @property
     def has_writes(self) -> bool:
@@ -164,17 +169,23 @@ def plan_prune(key: ResourceKey, version: str, uid: str, *, wave: int = 0) -> Pl
     return PlannedChange(key=key, action=Action.PRUNED, version=version, writes=True, wave=wave, uid=uid)
 
 
+def planned_hooks(hooks: Iterable[Hook]) -> tuple[tuple[str, ...], ...]:
+    """What `Plan.hooks` says of them."""
+    return tuple((hook.phase.value, str(hook.wave), *hook.manifest.key, manifest_hash(hook.manifest.body)) for hook in hooks)
+
+
 def plan_hash(plan: Plan) -> str:
     """64 hex digits that stand for what a plan does, for an approval to bind to.
 
     Equal for plans that do the same to the same objects, whenever and by whomever they are made and from whichever commit:
     neither times nor resourceVersions are in it, nor the revision. The uid of each live object is, and the values that would
-    change: an object that was changed or made anew in the meantime needs a new approval.
+    change: an object that was changed or made anew in the meantime needs a new approval, and so does a hook.
     """
     document = [
         plan.application,
         sorted(_identity(item) for item in plan.items),
         sorted(_identity(prune) for prune in plan.prunes),
+        sorted(plan.hooks),
     ]
     return hashlib.sha256(_canonical.encode(document)).hexdigest()
 

@@ -310,3 +310,19 @@ async def test_a_failing_fail_hook_does_not_hide_why_the_sync_failed(syncer: Syn
     assert result.error is not None
     assert "the PreSync hook" in result.error.message
     assert any("the SyncFail hook" in notice and "failed" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize("option", [{}, {"delete": "cascade"}], ids=["sync", "delete"])
+async def test_an_approval_is_of_the_hooks_too(syncer: Syncer, option: JsonObject) -> None:
+    """What runs beside the objects is as much of the plan: another image of a hook needs another approval."""
+    hashes = []
+    for image in ("tool:1", "tool:1", "tool:2"):
+        syncer.write(
+            [settings_map(data={"level": image} if option else None), job("before", "PreDelete" if option else "PreSync", image=image)]
+        )
+        if option:
+            await syncer.sync()
+        hashes.append((await syncer.run("diff", **option)).plan_hash)
+
+    assert hashes[0] == hashes[1]
+    assert hashes[1] != hashes[2]

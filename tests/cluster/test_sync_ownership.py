@@ -4,6 +4,7 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.inventories import InventoryStore
+from delegate.model.health.verdicts import HealthStatus
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, SyncStatus
@@ -286,3 +287,32 @@ async def test_what_was_adopted_before_is_taken_over_when_its_tool_is_named(sync
     assert kept == {"level": "info", "drop": "1"}
     assert await data_of(cluster, syncer) == {"level": "info"}
     assert (await syncer.sync()).requests.writes == 0
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_an_ignored_workload_is_not_waited_for(syncer: Syncer, cluster: Cluster, exists: bool) -> None:
+    """Whether it is there and how it is doing is somebody else's business."""
+    broken = deployment(image="registry.example/broken:broken", annotations={"delegate.gitops/ownership": "ignore"})
+    if exists:
+        theirs = {**broken, "metadata": {"name": "web", "namespace": syncer.namespace}}
+        await cluster.client.create(DEPLOYMENTS, theirs)
+    syncer.write([settings_map(), broken])
+
+    result = await syncer.sync(failFastAfter="1s")
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert actions(result) == {"ConfigMap/settings": "created", "Deployment/web": "skipped"}
+
+
+async def test_a_workload_that_is_only_ever_created_is_waited_for_as_it_is(syncer: Syncer, cluster: Cluster) -> None:
+    """It was there before and is nobody's: it has no label of ours to be found by, and is looked at all the same."""
+    only = deployment(annotations={"delegate.gitops/ownership": "create-only"})
+    await cluster.client.create(DEPLOYMENTS, {**only, "metadata": {"name": "web", "namespace": syncer.namespace}})
+    syncer.write([settings_map(), only])
+
+    result = await syncer.sync()
+    again = await syncer.sync()
+
+    assert (result.outcome, result.health) == (Outcome.SUCCEEDED, HealthStatus.HEALTHY), result
+    assert actions(result)["Deployment/web"] == "unchanged"
+    assert (again.outcome, again.requests.writes) == (Outcome.SUCCEEDED, 0)

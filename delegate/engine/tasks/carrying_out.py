@@ -39,6 +39,7 @@ from delegate.model.contests import Contest, note_taken
 from delegate.model.errors import raise_all
 from delegate.model.hooks import Hook, Phase, take_hooks_apart
 from delegate.model.inventory import Inventory, InventoryEntry, InventoryState, intended
+from delegate.model.ownership import Mode
 from delegate.model.plan import Plan, PlannedChange, summarize
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resource_types import NAMESPACES
@@ -274,12 +275,14 @@ class Carrier:
             self._context.report("object.written", {"object": str(key), "action": change.action.value})
 
     def _health_wait(self, ground: Ground, manifests: tuple[Manifest, ...]) -> HealthWait:
-        types = ground.planner.types
-        targets = [
-            Target(manifest.key, types[(manifest.group_kind, manifest.version)], self._generations.get(manifest.key))
-            for manifest in manifests
-            if (manifest.group_kind, manifest.version) in types
-        ]
+        types, targets = ground.planner.types, []
+        for manifest in manifests:
+            mode = ground.desired.treatment_of(manifest).ownership.mode
+            resource_type = types.get((manifest.group_kind, manifest.version))
+            if resource_type is not None and mode is not Mode.IGNORE:
+                # One that was there before and is only ever created stays unlabelled.
+                labelled = mode is not Mode.CREATE_ONLY
+                targets.append(Target(manifest.key, resource_type, self._generations.get(manifest.key), labelled))
         return HealthWait(
             ground.client,
             ground.desired.applyset,

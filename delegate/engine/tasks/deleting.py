@@ -34,7 +34,7 @@ from delegate.foundation.errors import Category, DelegateError
 from delegate.model.errors import raise_all
 from delegate.model.hooks import HOOK_OF_LABEL, Hook, Phase, take_hooks_apart
 from delegate.model.inventory import application_applyset_id, confirmed
-from delegate.model.plan import Plan, PlannedChange, plan_hash
+from delegate.model.plan import Plan, PlannedChange, plan_hash, planned_hooks
 from delegate.model.resources import ResourceKey
 from delegate.model.results import Outcome, SyncStatus, TaskResult, describe_error
 from delegate.model.sync_options import read_sync_options
@@ -76,7 +76,8 @@ class DeletionRun:
             ending = await self._look()
         for prune in ending.leftovers.prunes:
             self._context.check_namespace(prune.key.namespace, str(prune.key))
-        plan = Plan(application=self._task.application, prunes=ending.leftovers.prunes)
+        hooks = planned_hooks(hook for hook in ending.hooks if hook.phase in (Phase.PRE_DELETE, Phase.POST_DELETE))
+        plan = Plan(application=self._task.application, prunes=ending.leftovers.prunes, hooks=hooks)
         self._report.planned(plan.prunes)
         self._report.plan_hash = plan_hash(plan)
         self._report.notice(ending.leftovers.notices)

@@ -42,7 +42,7 @@ from delegate.model.errors import raise_all
 from delegate.model.guards import asks_to_confirm
 from delegate.model.inventory import InventoryEntry, to_prune
 from delegate.model.leases import LEASE_SECONDS
-from delegate.model.plan import Plan, plan_hash
+from delegate.model.plan import Plan, plan_hash, planned_hooks
 from delegate.model.resource_types import NAMESPACES
 from delegate.model.resources import ResourceKey
 from delegate.model.selection import Selection
@@ -200,6 +200,7 @@ class Preparation:
             revision=self._report.revision,
             items=tuple(finding.change for finding in ground.findings),
             prunes=prunes,
+            hooks=planned_hooks(ground.desired.hooks),
         )
         self._report.planned((*plan.items, *plan.prunes))
         self._report.plan_hash = plan_hash(plan)

@@ -54,15 +54,24 @@ _WITH_PODS = frozenset(
 )
 _CLAIM = GroupKind("", "PersistentVolumeClaim")
 
-_Place = tuple[ResourceType, str]
+_Place = tuple[ResourceType, str, bool]
+"""A kind and namespace, and whether the objects there carry the label by which they can be listed and watched."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """An object to wait for. `generation` is the one that our write was answered with, None where nothing was written."""
+    """An object to wait for. `generation` is the one that our write was answered with, None where nothing was written.
+
+    `labelled`: it is a member of the ApplySet; others are looked at one by one.
+    """
 
     key: ResourceKey
     type: ResourceType
     generation: int | None = None
+    labelled: bool = True
+
+    @property
+    def place(self) -> _Place:
+        return self.type, self.key.namespace, self.labelled
 
 
 def _is_settled(health: Health) -> bool:
@@ -103,7 +112,7 @@ class HealthWait:
         places: dict[_Place, list[ResourceKey]] = {}
         for target in self._targets.values():
             if reads_status(target.key.group_kind, self._rules):
-                places.setdefault((target.type, target.key.namespace), []).append(target.key)
+                places.setdefault(target.place, []).append(target.key)
             else:
                 self._tell(target.key, HEALTHY)
         await for_each(places.items(), lambda place: self._list(*place))
@@ -117,7 +126,7 @@ class HealthWait:
         await self.look()
         if not self._pending():
             return
-        places = {(self._targets[key].type, key.namespace) for key in self._pending()}
+        places = {self._targets[key].place for key in self._pending()}
         async with alongside(self._look_at_pods(), *(self._follow(place, deadline) for place in places)):
             await self._until_settled(deadline)
 
@@ -138,7 +147,9 @@ class HealthWait:
             self._changed.clear()
 
     async def _list(self, place: _Place, keys: list[ResourceKey]) -> None:
-        resource_type, namespace = place
+        resource_type, namespace, labelled = place
+        if not labelled:
+            return await self._get_each(keys)
         try:
             listing = await self._client.list(resource_type, namespace, labels=self._labels)
             bodies = {str(item["metadata"]["name"]): item for item in listing.items}
@@ -160,21 +171,25 @@ class HealthWait:
 
     async def _follow(self, place: _Place, deadline: float) -> None:
         """Keeps the bodies of one kind and namespace fresh; polls object by object where watching isn't allowed."""
-        resource_type, namespace = place
-        keys = [key for key, target in self._targets.items() if (target.type, key.namespace) == place]
+        resource_type, namespace, labelled = place
+        keys = [key for key, target in self._targets.items() if target.place == place]
         clock_deadline = time.monotonic() + max(0.0, deadline - asyncio.get_running_loop().time()) + _TICK_SECONDS
+        if labelled:
+            await self._watch(resource_type, namespace, clock_deadline)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self._get_each(keys)
+            self._changed.set()
+
+    async def _watch(self, resource_type: ResourceType, namespace: str, deadline: float) -> None:
         try:
-            events = self._client.watch(resource_type, namespace, labels=self._labels, deadline=clock_deadline)
+            events = self._client.watch(resource_type, namespace, labels=self._labels, deadline=deadline)
             async with contextlib.aclosing(events):
                 async for event in events:
                     if event.kind is not WatchEventKind.SYNCED:
                         self._take(resource_type, namespace, event)
         except DelegateError as error:
             log.info("wait.watch_refused", kind=str(resource_type.group_kind), namespace=namespace, error=error.message)
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await self._get_each(keys)
-            self._changed.set()
 
     def _take(self, resource_type: ResourceType, namespace: str, event: WatchEvent) -> None:
         key = ResourceKey(resource_type.group, resource_type.kind, namespace, str(event.object["metadata"]["name"]))
