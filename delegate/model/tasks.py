@@ -24,7 +24,7 @@ from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
 from delegate.model.strict import Strict
 from delegate.model.updates.requests import GitUpdateSpec, faults_of_update
-from delegate.model.verification.checks import VerifySpec, faults_of_verification
+from delegate.model.verification.checks import Check, VerifySpec, faults_of_verification
 
 
 class TaskDocumentError(DelegateError):
@@ -79,8 +79,18 @@ class SyncPolicy(Strict, frozen=True):
     take_over_from: tuple[str, ...] = ()
 
 
+class OnSyncFailure(enum.StrEnum):
+    """What becomes of a release that fails: it stays as it is, or the last good one is put back, once."""
+
+    KEEP = "keep"
+    ROLLBACK = "rollback"
+
+
 class SyncSpec(Strict, frozen=True):
-    """One `source`, or several `sources` whose objects are one set. `project` may want more of sources than they say themselves."""
+    """One `source`, or several `sources` whose objects are one set. `project` may want more of sources than they say themselves.
+
+    `verification`: checks that have to pass after the sync. `onFailure`: what follows where they don't, or where it never gets healthy.
+    """
 
     source: Source = Source()
     sources: tuple[Source, ...] = ()
@@ -89,6 +99,8 @@ class SyncSpec(Strict, frozen=True):
     ownership: tuple[OwnershipRule, ...] = ()
     revision_history_limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEFAULT_LIMIT
     project: str = ""
+    verification: tuple[Check, ...] = ()
+    on_failure: OnSyncFailure = OnSyncFailure.KEEP
 
     @property
     def all_sources(self) -> tuple[Source, ...]:
@@ -242,7 +254,7 @@ def _faults(task: Task) -> Iterable[TaskDocumentError]:
         yield TaskDocumentError(f"options.resources: {error}").at("options.resources")
     if task.kind in (TaskKind.SYNC, TaskKind.DIFF):
         try:
-            yield from _faults_of_sources(task.sync_spec())
+            yield from _faults_of_sync(task.sync_spec())
         except TaskDocumentError as error:
             yield error
     if task.kind is TaskKind.ROLLBACK:
@@ -281,6 +293,13 @@ def _faults_of_time(task: Task, spec: VerifySpec) -> Iterable[tuple[str, str, st
         if check.for_seconds + parse_duration(check.initial_delay) >= longest:
             words = f"{check.duration} of evidence, after {check.initial_delay}, never fit into the {longest:g} s that the whole may take"
             yield f"verification[{number}].for", words, "give the task a longer timeout"
+
+
+def _faults_of_sync(spec: SyncSpec) -> Iterable[TaskDocumentError]:
+    yield from _faults_of_sources(spec)
+    if spec.verification:
+        for field, words, hint in faults_of_verification(VerifySpec(verification=spec.verification)):
+            yield TaskDocumentError(f"spec.{field}: {words}", hint=hint).at(f"spec.{field}")
 
 
 def _faults_of_sources(spec: SyncSpec) -> Iterable[TaskDocumentError]:

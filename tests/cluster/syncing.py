@@ -47,7 +47,9 @@ class Syncer:
         text = objects if isinstance(objects, str) else "\n---\n".join(msgspec.json.encode(each).decode() for each in objects)
         (self.directory / name).write_text(text)
 
-    async def run(self, kind: str = "sync", *, timeout: str = "30s", stop: StopSignal | None = None, **options: object) -> TaskResult:
+    async def run(
+        self, kind: str = "sync", *, timeout: str = "30s", stop: StopSignal | None = None, task: str = "task-1", **options: object
+    ) -> TaskResult:
         document = {
             "kind": kind,
             "application": self.application,
@@ -60,7 +62,7 @@ class Syncer:
             },
             "options": options,
         }
-        return await self._attempt(read_task(document), stop or StopSignal())
+        return await self._attempt(read_task(document), stop or StopSignal(), task)
 
     async def _attempt(self, task: Task, stop: StopSignal, task_id: str = "task-1") -> TaskResult:
         context = AttemptContext(
@@ -97,7 +99,7 @@ class Syncer:
         return await self._attempt(read_task(document), stop or StopSignal(), task or str(uuid.uuid4()))
 
     async def sync(self, *, timeout: str = "30s", **options: object) -> TaskResult:
-        return await self.run("sync", timeout=timeout, stop=None, **options)
+        return await self.run("sync", timeout=timeout, stop=None, **options)  # type: ignore[arg-type]
 
     async def diff(self) -> TaskResult:
         return await self.run("diff")

@@ -24,6 +24,7 @@ from delegate.engine.tasks.provider_secrets import ProviderSecrets
 from delegate.engine.tasks.querying import PathQueries
 from delegate.engine.tasks.repository_secrets import RepositorySecrets
 from delegate.engine.tasks.rolling_back import RollbackRun
+from delegate.engine.tasks.safeguarding import SafeguardedSync
 from delegate.engine.tasks.sync import SyncRun
 from delegate.engine.tasks.updating import GitUpdateRun
 from delegate.engine.tasks.verifying import VerifyRun
@@ -31,7 +32,7 @@ from delegate.engine.traffic.catalogue import add_routers
 from delegate.engine.verification.providers.registry import Providers, load_providers
 from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.model.results import TaskResult
-from delegate.model.tasks import Task, TaskKind
+from delegate.model.tasks import OnSyncFailure, Task, TaskKind
 from delegate.protocol.enrolment import ClusterName
 
 
@@ -74,7 +75,11 @@ class Engine:
 
 def _sync_run(task: Task, context: AttemptContext, parts: Parts) -> Run:
     """To end an Application is a sync too: to nothing, and for good."""
-    return SyncRun(task, context, parts) if task.options.delete is None else DeletionRun(task, context, parts)
+    if task.options.delete is not None:
+        return DeletionRun(task, context, parts)
+    spec = task.sync_spec()
+    guarded = task.kind is TaskKind.SYNC and (spec.verification or spec.on_failure is not OnSyncFailure.KEEP)
+    return SafeguardedSync(task, context, parts) if guarded else SyncRun(task, context, parts)
 
 
 def build_engine(
