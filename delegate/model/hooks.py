@@ -116,6 +116,8 @@ def take_hooks_apart(manifests: Iterable[Manifest]) -> Hooked:
 
 def phases_of(manifest: Manifest) -> frozenset[Phase] | None:
     """The phases that a manifest is a hook of, or None for an ordinary object."""
+    if not manifest.annotations:
+        return None
     for name in _HOOK:
         words = _words(manifest, name)
         if words:

@@ -89,10 +89,15 @@ def _without_nulls(manifest: Manifest) -> JsonObject:
 
 
 def _copy(value: object, *, keep_nulls: bool = False) -> object:
+    # Most values are scalars, and no call is made for those: this walks every value of a set.
     if isinstance(value, dict):
-        return {name: _copy(each, keep_nulls=keep_nulls) for name, each in value.items() if keep_nulls or each is not None}
+        return {
+            name: _copy(each, keep_nulls=keep_nulls) if isinstance(each, (dict, list)) else each
+            for name, each in value.items()
+            if keep_nulls or each is not None
+        }
     if isinstance(value, list):
-        return [_copy(each, keep_nulls=keep_nulls) for each in value]
+        return [_copy(each, keep_nulls=keep_nulls) if isinstance(each, (dict, list)) else each for each in value]
     return value
 
 

@@ -102,3 +102,19 @@ async def test_a_newer_task_ends_a_wait_at_once(syncer: Syncer) -> None:
 
     assert result.outcome is Outcome.SUPERSEDED
     assert second.outcome is Outcome.SUCCEEDED, second
+
+
+async def test_an_unchanged_set_is_read_once(syncer: Syncer) -> None:
+    """What the plan read is good for the first look at health too, healthy or not; so that a sync asks no more than a plan does."""
+    syncer.write([deployment(), deployment("api")])
+    await syncer.sync()
+    shown, again = await syncer.diff(), await syncer.sync()
+
+    assert (again.requests.reads, again.health) == (shown.requests.reads, HealthStatus.HEALTHY)
+    syncer.write([deployment(image="registry.example/broken:broken")])
+    await syncer.sync(wait=False)
+    unwell = await syncer.sync(wait=False)
+    assert (unwell.requests.writes, unwell.health is HealthStatus.HEALTHY) == (0, False)
+    ended = await syncer.sync(failFastAfter="500ms")
+    assert ended.error is not None
+    assert ended.error.code == "dependency.unhealthy"

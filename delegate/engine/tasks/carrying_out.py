@@ -9,7 +9,7 @@ the inventory is unconfirmed until nothing is left to be written or run.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -143,9 +143,12 @@ class Carrier:
             self._report.release = keeper.number
         return keeper
 
-    async def wait(self, ground: Ground) -> bool:
-        """Whether everything is healthy; without `wait` one look is taken and the answer is whatever it is."""
-        wait = self._health_wait(ground, ground.desired.manifests)
+    async def wait(self, ground: Ground, seen: Mapping[ResourceKey, JsonObject] | None = None) -> bool:
+        """Whether everything is healthy; without `wait` one look is taken and the answer is whatever it is.
+
+        `seen` are objects as they were just now, and nothing was written since: the first look takes them as they are.
+        """
+        wait = self._health_wait(ground, ground.desired.manifests, seen)
         with self._report.timed("wait"):
             if not self._options.wait:
                 await wait.look()
@@ -274,7 +277,9 @@ class Carrier:
             self._report.done(change)
             self._context.report("object.written", {"object": str(key), "action": change.action.value})
 
-    def _health_wait(self, ground: Ground, manifests: tuple[Manifest, ...]) -> HealthWait:
+    def _health_wait(
+        self, ground: Ground, manifests: tuple[Manifest, ...], seen: Mapping[ResourceKey, JsonObject] | None = None
+    ) -> HealthWait:
         types, targets = ground.planner.types, []
         for manifest in manifests:
             mode = ground.desired.treatment_of(manifest).ownership.mode
@@ -290,6 +295,7 @@ class Carrier:
             fail_fast_after=parse_duration(self._options.fail_fast_after),
             on_health=self._report.health,
             rules=self._health_rules(),
+            seen=seen,
         )
 
     async def _prune(self, ground: Ground, lease: WriteLease, record: InventoryKeeper) -> None:

@@ -4,7 +4,9 @@ Faults are collected, not raised one by one: a plan shows everything that is wro
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.discovery import Discovery
@@ -41,7 +43,7 @@ class Planner:
     """Plans objects of one set.
 
     `force`: fields that others own are taken also where the object isn't ours yet. `created_namespace` doesn't exist and will be
-    made by us before anything else.
+    made by us before anything else. `looks_at` are the kinds whose health is looked at where nothing has to be written.
     """
 
     def __init__(
@@ -53,12 +55,14 @@ class Planner:
         *,
         force: bool = False,
         created_namespace: str = "",
+        looks_at: Callable[[GroupKind], bool] | None = None,
     ) -> None:
         self._client = client
         self._discovery = discovery
         self._desired = desired
         self._dry_runner = dry_runner
         self._force = force
+        self._looks_at = looks_at
         self._created_namespace = created_namespace
         members = members_of(desired.manifests)
         created = frozenset({ResourceKey("", "Namespace", "", created_namespace)} if created_namespace else ())
@@ -116,7 +120,14 @@ class Planner:
 
     async def _observe(self, places: Sequence[Place]) -> None:
         types = await self._known_types(manifest for _, manifest in places)
-        self._observed = await observe_members(self._client, types, self._desired.applyset)
+        looks_at = {} if self._looks_at is None else {"whole": self._looks_at}
+        self._observed = await observe_members(self._client, types, self._desired.applyset, **looks_at)
+
+    def take_seen(self) -> Mapping[ResourceKey, JsonObject]:
+        """The objects that were read whole, once: they are many, and soon out of date."""
+        seen = self._observed.bodies
+        self._observed = msgspec.structs.replace(self._observed, bodies={})
+        return seen
 
     @property
     def types(self) -> Mapping[tuple[GroupKind, str], ResourceType]:

@@ -40,6 +40,7 @@ from delegate.foundation.lifecycle.retrying import Retrying
 from delegate.foundation.quantities import parse_duration
 from delegate.model.errors import raise_all
 from delegate.model.guards import asks_to_confirm
+from delegate.model.health.rules import reads_status
 from delegate.model.inventory import InventoryEntry, to_prune
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, plan_hash, planned_hooks
@@ -165,7 +166,16 @@ class Preparation:
             contests={contest.key: contest for contest in stored.inventory.contests},
             shows=self.only_shows,
         )
-        planner = Planner(client, cluster.discovery, desired, dry_runner, force=self._task.options.force, created_namespace=created)
+        rules = self._parts.health_rules()
+        planner = Planner(
+            client,
+            cluster.discovery,
+            desired,
+            dry_runner,
+            force=self._task.options.force,
+            created_namespace=created,
+            looks_at=None if self.only_shows else lambda kind: reads_status(kind, rules),
+        )
         findings = await planner.plan_all()
         faults = await planner.hook_faults()
         ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, selection, faults)

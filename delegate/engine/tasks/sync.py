@@ -39,10 +39,12 @@ class SyncRun:
         if plan.has_changes and ground.selection.is_whole and not self._task.options.force:
             desired = ground.desired
             await refuse_known_bad(ground.client, desired.application, desired.namespace, desired.whole)
+        seen = ground.planner.take_seen()
         if plan.has_writes or _owes_record(ground):
+            del seen  # what is written changes it
             await self._carrier.write(ground, plan)
         else:
-            await self._carrier.wait(ground)
+            await self._carrier.wait(ground, seen)
         pruned = {prune.key for prune in ground.leftovers.prunes} if self._task.options.prune else set()
         if ground.leftovers.prunes and not pruned:
             self._report.notice([f"{len(ground.leftovers.prunes)} objects are no longer wanted and are kept: prune is off"])

@@ -7,7 +7,7 @@ ReplicaSets below workloads are looked at now and then while those are progressi
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import structlog
@@ -80,7 +80,10 @@ def _is_settled(health: Health) -> bool:
 
 
 class HealthWait:
-    """One wait over a set of objects of one ApplySet. `on_health` hears each change of each object's health."""
+    """One wait over a set of objects of one ApplySet. `on_health` hears each change of each object's health.
+
+    `seen` are objects that need not be read again for the first look.
+    """
 
     def __init__(
         self,
@@ -91,6 +94,7 @@ class HealthWait:
         fail_fast_after: float,
         on_health: Callable[[ResourceKey, Health], None],
         rules: HealthRules | None = None,
+        seen: Mapping[ResourceKey, JsonObject] | None = None,
     ) -> None:
         self._client = client
         self._labels = f"{PART_OF_LABEL}={applyset}"
@@ -99,6 +103,7 @@ class HealthWait:
         self._on_health = on_health
         self._rules = rules
         self._began_at = time.monotonic()
+        self._seen = dict(seen or {})
         self._bodies: dict[ResourceKey, JsonObject | None] = {}
         self._health: dict[ResourceKey, Health] = {}
         self._degraded_since: dict[ResourceKey, float] = {}
@@ -111,7 +116,9 @@ class HealthWait:
         """One look at everything, without waiting."""
         places: dict[_Place, list[ResourceKey]] = {}
         for target in self._targets.values():
-            if reads_status(target.key.group_kind, self._rules):
+            if target.key in self._seen:
+                self._bodies[target.key] = self._seen.pop(target.key)
+            elif reads_status(target.key.group_kind, self._rules):
                 places.setdefault(target.place, []).append(target.key)
             else:
                 self._tell(target.key, HEALTHY)
