@@ -8,6 +8,9 @@ NAMESPACES = ResourceType(group="", version="v1", kind="Namespace", plural="name
 PODS = ResourceType(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 SECRETS = ResourceType(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
 SERVICES = ResourceType(group="", version="v1", kind="Service", plural="services", namespaced=True)
+AUTOSCALERS = ResourceType(
+    group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
+)
 CONTROLLER_REVISIONS = ResourceType(group="apps", version="v1", kind="ControllerRevision", plural="controllerrevisions", namespaced=True)
 DAEMON_SETS = ResourceType(group="apps", version="v1", kind="DaemonSet", plural="daemonsets", namespaced=True)
 DEPLOYMENTS = ResourceType(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)

@@ -10,15 +10,30 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from delegate.engine.clusters.access import Access, may
 from delegate.engine.clusters.registry import Cluster
-from delegate.model.resource_types import DEPLOYMENTS, JOBS, PODS, SERVICES
+from delegate.model.resource_types import AUTOSCALERS, DEPLOYMENTS, JOBS, PODS, SERVICES
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
-from tests.cluster.canaries import NEW, OLD, Canarist, image_of, journal_of, replicas_of, service, stable_stands, verifying, watched
+from tests.cluster.canaries import (
+    NEW,
+    OLD,
+    Canarist,
+    image_of,
+    journal_of,
+    replicas_of,
+    running_canarist,
+    service,
+    stable_stands,
+    verifying,
+    watched,
+)
+from tests.cluster.conftest import Server
 from tests.cluster.routes import HTTP_ROUTE, Ground, accepted, served
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, deployment
+from tests.cluster.test_canary_smoke import allow
 from tests.cluster.test_sync_crashes import Death
 
 pytestmark = pytest.mark.lease_seconds(1)
@@ -211,12 +226,15 @@ async def test_a_smoke_test_runs_against_the_whole_preview(canarist: Canarist, c
 async def test_the_new_set_keeps_its_size_where_the_old_one_is_scaled_down_for_want_of_load(
     canarist: Canarist, cluster: Cluster, shop: Shop
 ) -> None:
-    """It bears all of it; a newer release finds the switched Service, and takes all of it back before it begins."""
+    """It bears all of it; an autoscaler leaves the old one alone meanwhile. A newer release finds the switched Service, and takes all of it
+    back before it begins."""
     namespace = shop.namespace
     await stable_stands(cluster.client, namespace, replicas=3)
+    scaler = await cluster.client.create(AUTOSCALERS, autoscaler(namespace))
     first = asyncio.create_task(canarist.run(**blue_green(scaleDownDelay="10m")))
     await eventually(lambda: at_pause(shop, 2), within=20)
     switched = await selector_of(shop, "web")
+    held = (await cluster.client.get(AUTOSCALERS, namespace, "web"))["spec"]["behavior"]["scaleDown"]["selectPolicy"]
     await cluster.client.patch(DEPLOYMENTS, namespace, "web", {"spec": {"replicas": 1}})
 
     async def is_seen() -> bool:
@@ -229,11 +247,41 @@ async def test_the_new_set_keeps_its_size_where_the_old_one_is_scaled_down_for_w
     async with selectors_seen(cluster, namespace) as seen:
         result = await canarist.run(image=f"{NEW}.1", task="task-2", **blue_green())
 
-    assert (switched, kept) == (NEW_PODS, 3)
+    assert (switched, kept, held) == (NEW_PODS, 3, "Disabled")
+    after = await cluster.client.get(AUTOSCALERS, namespace, "web")
+    assert (after["spec"], after["metadata"].get("annotations")) == (scaler["spec"], scaler["metadata"].get("annotations"))
     assert seen == [NEW_PODS, OLD_PODS, NEW_PODS, OLD_PODS]
     assert result.outcome is Outcome.SUCCEEDED, (result.message, result.error)
     assert await image_of(cluster.client, namespace) == f"{NEW}.1"
     assert await nothing_is_left(shop)
+
+
+def autoscaler(namespace: str) -> JsonObject:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"minReplicas": 1, "maxReplicas": 9, "scaleTargetRef": target}
+    metadata = {"name": "web", "namespace": namespace}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+
+
+async def test_an_autoscaler_that_may_not_be_held_is_told(
+    cluster: Cluster, limited: Cluster, server: Server, namespace: str, tmp_path: Path
+) -> None:
+    """It goes on, and the notice says what an abort may find, and which verb is missing; the autoscaler is not written."""
+    await stable_stands(cluster.client, namespace, replicas=2)
+    scaler = await cluster.client.create(AUTOSCALERS, autoscaler(namespace))
+    rules = [
+        {"apiGroups": ["", "apps", "coordination.k8s.io", "discovery.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["autoscaling"], "resources": ["*"], "verbs": ["get", "list"]},
+    ]
+    await allow(cluster, namespace, rules)
+    await eventually(lambda: may(limited.client, Access("list", "autoscaling", "horizontalpodautoscalers", namespace)), within=20)
+    async with running_canarist(server.limited_kubeconfig, tmp_path / "limited", namespace) as canarist:
+        result = await canarist.run(**blue_green())
+
+    assert result.outcome is Outcome.SUCCEEDED, (result.message, result.error)
+    assert any("the autoscaler web may shrink web as soon as its load goes elsewhere" in words for words in result.notices)
+    after = await cluster.client.get(AUTOSCALERS, namespace, "web")
+    assert (after["spec"], after["metadata"].get("annotations")) == (scaler["spec"], scaler["metadata"].get("annotations"))
 
 
 async def test_promoted_by_a_sync_that_holds_the_services_too(canarist: Canarist, cluster: Cluster, shop: Shop, tmp_path: Path) -> None:

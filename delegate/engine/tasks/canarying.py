@@ -14,8 +14,8 @@ from delegate.engine.records.errors import LeaseLostError
 from delegate.engine.records.inventories import InventoryStore
 from delegate.engine.records.journals import JournalStore, StoredJournal
 from delegate.engine.records.leases import WriteLease, hold_lease
-from delegate.engine.tasks.canarying_assembling import canary_work, router_at
-from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable
+from delegate.engine.tasks.canarying_assembling import canary_work, place_of
+from delegate.engine.tasks.canarying_looking import find_autoscalers, find_stable, held_autoscalers
 from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Ground, Plan
 from delegate.engine.tasks.canarying_sets import Authority
@@ -30,7 +30,8 @@ from delegate.engine.tasks.errors import CanaryBusyError, CanaryFailedError, Uns
 from delegate.engine.tasks.preparing import Parts, retrying_of
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.stopping import StopVerdict
-from delegate.engine.traffic.routers import separates
+from delegate.engine.traffic.autoscalers import Autoscalers
+from delegate.engine.traffic.routers import router_of, separates
 from delegate.foundation.clocks import SYSTEM_CLOCK
 from delegate.foundation.errors import Category, DelegateError
 from delegate.foundation.quantities import parse_duration
@@ -231,12 +232,14 @@ class CanaryRun:
             check_update_rule(stable, spec)
         if anew and not ours:
             self._report.notice(reach(spec, wanted_replicas(stable)))
+        autoscalers: tuple[str, ...] = ()
         if anew and not ours and beside:
             scalers, notices = await find_autoscalers(client, namespace, name)
             self._report.notice(notices)
             check_overlap(name, tracks, scalers)
-            if scalers and spec.blue_green is not None:
-                self._report.notice([f"the autoscaler {', '.join(scalers)} may shrink {name} from the switch on, as it has no load then"])
+            if separates(spec.routing):
+                autoscalers, notices = await held_autoscalers(client, namespace, name, scalers)
+                self._report.notice(notices)
         if spec.drain_seconds < _SHORTEST_DRAIN and separates(spec.routing):
             self._report.notice([f"a drain of {spec.drain} is shorter than routers may take to hear of it: 30 s is what is safe"])
         if tracks.overlaps:
@@ -249,6 +252,7 @@ class CanaryRun:
             fail_fast_after=parse_duration(self._task.options.fail_fast_after),
             copies=version.copies if version is not None else (),
             kept=version.kept if version is not None else (),
+            autoscalers=autoscalers,
             base=base,
             inside=version.inside if version is not None else None,
         )
@@ -319,7 +323,8 @@ class CanaryRun:
             return await self._adopt(store, stored, stored.journal, lease)
         stable = await find_stable(ground.client, ground.namespace, self._spec.workload.kind, self._spec.workload.name)
         check_update_rule(stable, self._spec)
-        router = router_at(ground, Authority(lease), self._spec.routing)
+        place = place_of(ground, Authority(lease))
+        router = router_of(self._spec.routing, place)
         await router.check(tuple(dict.fromkeys(loads_of(self._spec.steps))))
         journal = Journal(
             application=self._task.application,
@@ -330,6 +335,7 @@ class CanaryRun:
             uid=stable["metadata"]["uid"],
             release=self._release,
             routes=await router.snapshot(),
+            autoscalers=await Autoscalers(place).look(ground.plan.autoscalers),
             routing=self._spec.routing if isinstance(self._spec.routing, dict) else {},
             template=await stable_template(ground.client, stable),
             strategy=stable["spec"].get("updateStrategy") or {},

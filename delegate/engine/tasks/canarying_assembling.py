@@ -10,14 +10,14 @@ from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_ways import new_pods_of
 from delegate.engine.tasks.canarying_work import CanaryWork
 from delegate.engine.tasks.contexts import AttemptContext
-from delegate.engine.traffic.routers import RoutePlace, Router, router_of
+from delegate.engine.traffic.autoscalers import Autoscalers
+from delegate.engine.traffic.routers import RoutePlace, router_of
 from delegate.model.resources import JsonObject
 from delegate.model.rollouts.smoke import smoke_job_name
 
 
-def router_at(ground: Ground, authority: Authority, routing: JsonObject | str | None) -> Router:
-    """Raises UnknownRoutingError, RoutingSpecError."""
-    place = RoutePlace(
+def place_of(ground: Ground, authority: Authority) -> RoutePlace:
+    return RoutePlace(
         client=ground.client,
         discovery=ground.cluster.discovery,
         namespace=ground.namespace,
@@ -29,7 +29,6 @@ def router_at(ground: Ground, authority: Authority, routing: JsonObject | str | 
         guard=authority.check,
         verify=authority.verify,
     )
-    return router_of(routing, place)
 
 
 def canary_work(
@@ -55,7 +54,8 @@ def canary_work(
         workload=workload.name,
         kind=workload.kind,
     )
-    router = router_at(ground, authority, plan.spec.routing if routing is None else routing)
+    place = place_of(ground, authority)
+    router = router_of(plan.spec.routing if routing is None else routing, place)
     pods = new_pods_of(ground.client, plan, sets, authority, routed=router.separates)
 
     return CanaryWork(
@@ -65,6 +65,7 @@ def canary_work(
         sets=sets,
         pods=pods,
         router=router,
+        autoscalers=Autoscalers(place),
         store=store,
         stored=stored,
         context=context,

@@ -50,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True):
     fail_fast_after: float
     copies: tuple[JsonObject, ...] = ()
     kept: tuple[tuple[str, JsonObject], ...] = ()
+    autoscalers: tuple[str, ...] = ()
     base: JsonObject = {}
     inside: "Inside | None" = None
 

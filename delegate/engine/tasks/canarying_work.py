@@ -23,6 +23,7 @@ from delegate.engine.tasks.canarying_steps import Steps
 from delegate.engine.tasks.canarying_storms import CanaryGroup
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.errors import ForeignSetError, NotTheReleaseError
+from delegate.engine.traffic.autoscalers import Autoscalers
 from delegate.engine.traffic.errors import ForeignRouteError
 from delegate.engine.traffic.routers import Router
 from delegate.engine.verification.errors import CheckFailedError
@@ -51,6 +52,7 @@ class CanaryWork:
         sets: Sets,
         pods: NewPods,
         router: Router,
+        autoscalers: Autoscalers,
         store: JournalStore,
         stored: StoredJournal,
         context: AttemptContext,
@@ -69,6 +71,7 @@ class CanaryWork:
         self._sets = sets
         self._pods = pods
         self._traffic = Traffic(router, authority, sets.namespace)
+        self._autoscalers = autoscalers
         self._context = context
         self._smoke_job = smoke_job
         self._background = background
@@ -212,6 +215,7 @@ class CanaryWork:
     async def _start(self) -> None:
         for body in (*self._plan.copies, *(body for _, body in self._plan.kept)):
             await self._sets.ensure_copy(body)
+        await self._autoscalers.hold(self.journal.autoscalers)
         await self._traffic.prepare(self.journal)
         words = "begins"
         if self._spec.smoke_test is not None:
@@ -284,6 +288,7 @@ class CanaryWork:
         await self._clear_smoke_job()
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
             await self._sets.delete_copy(kind, name)
+        await self._autoscalers.release(self.journal.autoscalers)  # as late as can be: they remember the time without load
         ended = self.journal.moved(Move.CLEARED, self._keeper.now(), "nothing of the canary is left beside the stable version")
         await self._keeper.record(msgspec.structs.replace(ended, count=0, weight=0.0, header_routes=()))
 

@@ -38,11 +38,11 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     `release` names what the new version is, whoever brings it; `template` is the pod template that the stable version had (and `strategy`
     the update strategy of a StatefulSet), `promotes` says whether promotion may have changed it; `routes` is what the router's objects
-    were before the first weight. `copies` are config objects of the canary's own (kind, name), `kept` the copies of what the stable
-    version reads (kind, its name, the copy's name), `smoke_job` is the Job of its smoke test, where it has one. `fails`: how many readings
-    of its checks have failed, by place and check. `taken_back_by`: the rollback task that had it taken back, if one did. `loaded`: since
-    when (RFC 3339) the new version has the load that it has. `bad` are the versions that were convicted, by this canary and ones before.
-    `entries` say how it came about, oldest first.
+    were before the first weight, `autoscalers` the behavior of those that are kept from scaling the stable set down. `copies` are config
+    objects of the canary's own (kind, name), `kept` the copies of what the stable version reads (kind, its name, the copy's name),
+    `smoke_job` is the Job of its smoke test, where it has one. `fails`: how many readings of its checks have failed, by place and check.
+    `taken_back_by`: the rollback task that had it taken back, if one did. `loaded`: since when (RFC 3339) the new version has the load that
+    it has. `bad` are the versions that were convicted, by this canary and ones before. `entries` say how it came about, oldest first.
     """
 
     application: str
@@ -69,6 +69,7 @@ class Journal(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     kept: tuple[tuple[str, str, str], ...] = ()
     header_routes: tuple[HeaderRoute, ...] = ()
     scale: CanaryScale | None = None
+    autoscalers: dict[str, JsonObject] = {}
     drain_seconds: float = 30.0
     smoke_job: str = ""
     fails: dict[str, int] = {}

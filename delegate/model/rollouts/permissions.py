@@ -41,12 +41,17 @@ _OF_THE_ROUTER: dict[str, tuple[Rule, ...]] = {
     "service": _OF_ANY_ROUTER,
 }
 
+TO_HOLD_AUTOSCALERS: Rule = ("autoscaling", "horizontalpodautoscalers", ("get", "patch"))
+"""Where a router leads load away from a set that they drive; without it they may shrink that."""
+
 
 def rules_of(kind: str, journal: Journal) -> Iterator[Rule]:
     """What a canary of a workload of this kind has asked for, by what its journal holds."""
     yield from _OF_THE_KIND.get(kind, ())
     for router in journal.routing:
         yield from _OF_THE_ROUTER.get(router, ())
+    if journal.autoscalers:
+        yield TO_HOLD_AUTOSCALERS
     if journal.smoke_job:
         yield OF_A_SMOKE_TEST
     if "Secret" in {copied[0] for copied in (*journal.copies, *journal.kept)}:
