@@ -11,7 +11,7 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.journals import JournalStore
 from delegate.engine.tasks.stopping import StopSignal, StopVerdict
-from delegate.model.resource_types import CONFIG_MAPS, JOBS, PODS, ROLLOUTS, STATEFUL_SETS
+from delegate.model.resource_types import CONFIG_MAPS, JOBS, PODS, ROLLOUTS, SERVICES, STATEFUL_SETS
 from delegate.model.resources import JsonObject
 from delegate.model.results import Action, Outcome
 from delegate.model.rollouts.partitions import is_whole
@@ -19,7 +19,7 @@ from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import OLD, Canarist
 from tests.cluster.servers import eventually
 from tests.cluster.syncing import Syncer, deployment, settings_map
-from tests.cluster.test_canary_argo import created, killed, settled
+from tests.cluster.test_canary_argo import BLUE_GREEN, created, killed, service, settled
 from tests.cluster.test_canary_smoke import test_of
 from tests.cluster.test_sync_crashes import Death
 from tests.fakes.rollouts_controller import RolloutsController, rollouts_are_defined
@@ -50,8 +50,9 @@ async def set_stands(canarist: Canarist, cluster: Cluster, directory: Path, body
 
 
 async def read_by_ordinal(client: ApiClient, namespace: str) -> list[str]:
-    """What the pods read, as it stands: each of them would read that if it began now."""
+    """What the pods read, as it stands: each of them would read that if it began now. None of those that are on their way out."""
     pods = sorted((await client.list(PODS, namespace, labels="app=web")).items, key=lambda pod: str(pod["metadata"]["name"]))
+    pods = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     names = [str(pod["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"]) for pod in pods]
     return [str((await client.get(CONFIG_MAPS, namespace, name))["data"]["pool"]) for name in names]
 
@@ -200,13 +201,16 @@ async def test_a_set_is_tried_by_a_command_before_any_ordinal(canarist: Canarist
 
 
 @pytest.fixture
-async def rollout(canarist: Canarist, cluster: Cluster, tmp_path: Path) -> AsyncIterator[RolloutsController]:
+async def rollout(
+    request: pytest.FixtureRequest, canarist: Canarist, cluster: Cluster, tmp_path: Path
+) -> AsyncIterator[RolloutsController]:
     """A Rollout `web` of a source, settled; of the source nothing has changed since but what it reads."""
     client, namespace = cluster.client, canarist.namespace
     await rollouts_are_defined(client)
     body = deployment("web", OLD, 2)
     body |= {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
-    body["spec"]["strategy"] = {"canary": {"steps": _PAUSES}}
+    body["spec"]["strategy"] = getattr(request, "param", {"canary": {"steps": _PAUSES}})
+    await client.create(SERVICES, service(namespace))
     body["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
     syncer = Syncer(canarist.engine, tmp_path / "source", namespace)
     syncer.write([settings_map(data={"pool": "40"}), body])
@@ -220,6 +224,7 @@ async def rollout(canarist: Canarist, cluster: Cluster, tmp_path: Path) -> Async
 
 
 @pytest.mark.usefixtures("rollout")
+@pytest.mark.parametrize("rollout", [{"canary": {"steps": _PAUSES}}, BLUE_GREEN], indirect=True, ids=["canary", "blue-green"])
 async def test_a_rollout_is_judged_once_whatever_names_it_reads_by(canarist: Canarist, cluster: Cluster, tmp_path: Path) -> None:
     """At its pause the new pods read a copy; the sync's own names take no step again."""
     client, namespace = cluster.client, canarist.namespace

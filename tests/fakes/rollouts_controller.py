@@ -1,11 +1,13 @@
-"""Plays the controller of Argo Rollouts, as far as one canary needs it: steps, pauses, abort, retry, promotion, its status.
+"""Plays the controller of Argo Rollouts, as far as one canary needs it: steps, a blue/green switch, abort, retry, promotion, its status.
 
-Its ReplicaSets are real ones of the cluster, so their pods come up or crash as pods do. A script may have it abort by itself.
+Its ReplicaSets are real ones of the cluster, so their pods come up or crash as pods do. A script may have it abort by itself. A cluster
+with all of Argo's definitions has the real controller, and nobody plays it there.
 """
 
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +19,7 @@ from delegate.model.rollouts.versions import digest
 
 _LABEL = "rollouts-pod-template-hash"
 _EVERY_SECONDS = 0.03
+_BLUE_GREEN: list[JsonObject] = [{"setWeight": 100}, {"pause": {}}]
 _DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )
@@ -51,10 +54,16 @@ class RolloutsController:
         self._name = name
         self.aborts_at: int | None = None
         self.aborted = 0
+        self.is_real = False
+        self._settled_at: dict[str, float] = {}
         self._words = ""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        self.is_real = await self._has_its_own()
+        if self.is_real:
+            yield
+            return
         working = asyncio.create_task(self._work())
         try:
             yield
@@ -62,6 +71,13 @@ class RolloutsController:
             working.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await working
+
+    async def _has_its_own(self) -> bool:
+        try:
+            await self._client.get(_DEFINITIONS, "", "analysisruns.argoproj.io")
+        except NotFoundError:
+            return False
+        return True
 
     async def _work(self) -> None:
         while True:
@@ -77,6 +93,7 @@ class RolloutsController:
         if before.get("currentPodHash") != newest:
             status |= {"currentPodHash": newest, "currentStepIndex": 0, "controllerPause": False, "abort": False, "promoteFull": False}
             status["pauseConditions"] = None
+            self._settled_at.pop(newest, None)
         phase, message = await self._advance(body, status)
         status |= {"phase": phase, "message": message, "updatedReplicas": await self._ready(newest)}
         if status != before:
@@ -86,7 +103,8 @@ class RolloutsController:
 
     async def _advance(self, body: JsonObject, status: JsonObject) -> tuple[str, str]:
         newest, stable, wanted = status["currentPodHash"], status.get("stableRS"), body["spec"]["replicas"]
-        steps = body["spec"]["strategy"]["canary"]["steps"]
+        strategy = body["spec"]["strategy"]
+        steps = strategy["canary"]["steps"] if "canary" in strategy else _BLUE_GREEN
         if stable in (None, newest):
             return await self._settle(body, status, newest, wanted, len(steps))
         if status.get("abort"):
@@ -117,15 +135,19 @@ class RolloutsController:
         if status.get("controllerPause"):
             status["controllerPause"] = False
             return None
+        reason = "CanaryPauseStep" if "canary" in body["spec"]["strategy"] else "BlueGreenPause"
         status["controllerPause"] = True
-        status["pauseConditions"] = [{"reason": "CanaryPauseStep", "startTime": "2026-01-01T00:00:00Z"}]
-        return "Paused", "CanaryPauseStep"
+        status["pauseConditions"] = [{"reason": reason, "startTime": "2026-01-01T00:00:00Z"}]
+        return "Paused", reason
 
     async def _settle(self, body: JsonObject, status: JsonObject, newest: str, wanted: int, steps: int) -> tuple[str, str]:
         await self._scale(body, newest, wanted)
         if await self._ready(newest) < wanted:
             return "Progressing", "more replicas need to be updated"
         status |= {"stableRS": newest, "currentStepIndex": steps, "controllerPause": False, "pauseConditions": None, "promoteFull": False}
+        kept = float((body["spec"]["strategy"].get("blueGreen") or {}).get("scaleDownDelaySeconds", 0))
+        if time.monotonic() - self._settled_at.setdefault(newest, time.monotonic()) < kept:
+            return "Healthy", ""
         for other in (await self._client.list(REPLICA_SETS, self._namespace)).items:
             if other["metadata"]["labels"].get(_LABEL) not in (None, newest):
                 await self._scale(body, other["metadata"]["labels"][_LABEL], 0)

@@ -5,7 +5,7 @@ the object has changed meanwhile, the Lease is asked for before anything is deci
 """
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -23,7 +23,7 @@ from delegate.model.inventory import APPLICATION_LABEL
 from delegate.model.resource_types import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS, SECRETS, VERSIONED
 from delegate.model.resources import JsonObject, ResourceType
 from delegate.model.rollouts.journals import JOURNAL_LABEL, Journal
-from delegate.model.rollouts.versions import CONFIG_ANNOTATION, content_of, digest, with_images
+from delegate.model.rollouts.versions import CONFIG_ANNOTATION, Reference, config_references, content_of, digest, with_images
 from delegate.model.rollouts.workloads import available, canary_name, fence_of, label_selector, restarts_of, wanted_replicas
 from delegate.model.takeover import can_take_over, handed_over, is_of_canary
 
@@ -301,6 +301,24 @@ class Sets:
             if clock.monotonic() >= ends_at:
                 raise CanaryUnreadyError(f"{len(left)} pods of {self.canary_name} don't end", hint="look at their finalizers and nodes")
             await clock.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+
+    async def await_unread(self, copies: Sequence[Reference], seconds: float) -> None:
+        """Waits until no pod is left to read them, or the time is over: a Rollout keeps some for a while that have no load any more."""
+        clock = self._client.clock
+        ends_at, pause = clock.monotonic() + seconds, _SHORTEST_PAUSE
+        while copies and clock.monotonic() < ends_at:
+            self._authority.check()
+            try:
+                selector = (await self.stable())["spec"].get("selector") or {}
+            except NotFoundError:
+                return
+            labels = label_selector(selector.get("matchLabels") or {})
+            pods = (await self._client.list(PODS, self.namespace, labels=labels)).items
+            staying = (pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+            if all(config_references(pod).isdisjoint(copies) for pod in staying):
+                return
+            await clock.sleep(min(pause, max(0.0, ends_at - clock.monotonic())))
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
     async def _trouble(self, body: JsonObject) -> Trouble | None:

@@ -284,6 +284,7 @@ class CanaryWork:
             await self._drain()
         async with self._context.parked():
             await self._pods.remove(self._spec.progress_seconds)
+            await self._sets.await_unread(self.journal.copies, self._spec.progress_seconds)
         await self._traffic.clear(self.journal)
         await self._clear_smoke_job()
         for kind, name in (*self.journal.copies, *((kind, copy) for kind, _, copy in self.journal.kept)):
