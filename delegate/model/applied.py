@@ -86,12 +86,16 @@ def with_mark(body: JsonObject, mark: Mark) -> JsonObject:
     return {**body, "metadata": {**metadata, "annotations": annotations}}
 
 
+PENDING_FIELDS = "0" * _HASH_CHARACTERS
+"""What a mark says whose object isn't as wanted yet: no metadata proves that one synced."""
+
+
 def with_pending_mark(body: JsonObject, wanted: str = "") -> JsonObject:
     """A copy of a body for its dry run: it carries the mark's key and first part, the second is not known yet.
 
     The first part is `wanted` where rules beyond the manifest say how it is applied, else the body's own hash.
     """
-    return with_mark(body, Mark(wanted or manifest_hash(body), "0" * _HASH_CHARACTERS))
+    return with_mark(body, Mark(wanted or manifest_hash(body), PENDING_FIELDS))
 
 
 def without_mark(body: JsonObject) -> JsonObject:

@@ -58,6 +58,8 @@ def note_taken(contests: Iterable[Contest], taken: Mapping[ResourceKey, tuple[st
     known = {contest.key: contest for contest in contests if now - contest.last < FORGOTTEN_AFTER_SECONDS}
     for key, (wanted, managers) in taken.items():
         before = known.get(key)
+        if before is not None and before.wanted == wanted and now < before.until and not set(managers) & set(before.managers):
+            continue  # taken from somebody else meanwhile: the truce with the first goes on
         goes_on = before is not None and before.wanted == wanted and set(managers) & set(before.managers)
         count = before.count + 1 if before is not None and goes_on else 1
         everybody = tuple(sorted({*managers, *(before.managers if before is not None and goes_on else ())}))

@@ -17,6 +17,9 @@ CASES = Path(__file__).parent.parent / "data" / "cases" / "sync"
 DEFINITIONS = ResourceType(
     group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition", plural="customresourcedefinitions", namespaced=False
 )
+AUTOSCALERS = ResourceType(
+    group="autoscaling", version="v2", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers", namespaced=True
+)
 
 
 def objects(case: str, file: str = "input.yaml", *, kinds: tuple[str, ...] = (), namespace: str = "demo") -> list[JsonObject]:
@@ -229,6 +232,24 @@ async def test_fields_that_others_drive_stay_theirs(syncer: Syncer, cluster: Clu
     live = (await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web"))["spec"]
     images = {container["name"]: container["image"] for container in live["template"]["spec"]["containers"]}
     assert (live["replicas"], images) == (7, {"w": "registry.test/web:3", "side": "registry.test/side:9"})
+    await is_left_alone(syncer)
+
+
+async def test_the_order_of_an_autoscalers_metrics_is_no_drift(syncer: Syncer, cluster: Cluster) -> None:
+    """Case 17.5: metrics are told apart by what they measure; a target that changed is still found."""
+    deployment, scaler = objects("17")
+    syncer.write([deployment, scaler])
+    await syncer.sync(wait=False)
+    other_order = {"spec": {"metrics": list(reversed(scaler["spec"]["metrics"]))}}
+    await cluster.client.patch(AUTOSCALERS, syncer.namespace, "web", other_order, manager="kube-apiserver")
+    seen = await syncer.diff()
+    scaler["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] = 75
+    syncer.write([deployment, scaler])
+    result = await syncer.sync(wait=False)
+
+    assert seen.sync is SyncStatus.SYNCED, seen
+    assert result.outcome is Outcome.SUCCEEDED
+    assert [change.after for change in resource(result, "HorizontalPodAutoscaler", "web").changes] == [75]
     await is_left_alone(syncer)
 
 

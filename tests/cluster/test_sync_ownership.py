@@ -316,3 +316,22 @@ async def test_a_workload_that_is_only_ever_created_is_waited_for_as_it_is(synce
     assert (result.outcome, result.health) == (Outcome.SUCCEEDED, HealthStatus.HEALTHY), result
     assert actions(result)["Deployment/web"] == "unchanged"
     assert (again.outcome, again.requests.writes) == (Outcome.SUCCEEDED, 0)
+
+
+async def test_a_truce_with_one_writer_shields_no_other(syncer: Syncer, cluster: Cluster) -> None:
+    """What is fought over is left alone; what somebody else changes meanwhile is put right, and the truce goes on (case 27)."""
+    syncer.write([settings_map(data={"level": "info", "size": "1"})])
+    await syncer.sync()
+    for _ in range(3):
+        await somebody_sets(cluster, syncer, {"level": "debug"}, "fighter")
+        await syncer.sync()
+    await somebody_sets(cluster, syncer, {"level": "debug"}, "fighter")
+    await somebody_sets(cluster, syncer, {"size": "2"}, "somebody")
+
+    result = await syncer.sync()
+    again = await syncer.sync()
+
+    assert await data_of(cluster, syncer) == {"level": "debug", "size": "1"}
+    assert (result.outcome, result.sync) == (Outcome.SUCCEEDED, SyncStatus.OUT_OF_SYNC)
+    assert any("fighter keeps setting .data.level, 3 times by now" in notice for notice in result.notices)
+    assert (again.sync, again.requests.writes) == (SyncStatus.OUT_OF_SYNC, 0)

@@ -3,7 +3,7 @@
 The body that is dry-run is the one that will be sent: fields that are left to others (`model.ownership`) are out of it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import structlog
@@ -13,8 +13,8 @@ from delegate.engine.clusters.errors import FieldConflict, FieldManagerConflictE
 from delegate.engine.tasks.errors import ChangedSincePlanError
 from delegate.engine.tasks.querying import PathQueries
 from delegate.foundation.errors import DelegateError
-from delegate.model.applied import fields_hash, our_entry, with_pending_mark
-from delegate.model.autoscaling import is_scaled
+from delegate.model.applied import PENDING_FIELDS, fields_hash, our_entry, with_pending_mark
+from delegate.model.autoscaling import has_metrics, is_scaled, with_metrics_ordered
 from delegate.model.changes import diff_bodies
 from delegate.model.contests import Contest, standing
 from delegate.model.fieldsets import resolve_conflict, resolve_pointer
@@ -155,6 +155,7 @@ class _DryRun:
         self._force = runner.force and not treatment.merges
         self._taken_from: tuple[str, ...] = ()
         self._left: dict[str, str] = {}
+        self._contest: Contest | None = None
         self._notes: tuple[str, ...] = ()
 
     async def look(self) -> Finding | None:
@@ -165,6 +166,10 @@ class _DryRun:
             live = await self._runner.live(self._type, self._manifest.key)
             self._is_new = live is None
             sent = await self._settled(live)
+        elif has_metrics(self._manifest.group_kind, self._manifest.body):
+            live = await self._runner.live(self._type, self._manifest.key)
+        if live is not None:
+            sent = Manifest(with_metrics_ordered(sent.group_kind, sent.body, live), sent.origin)
         if self._left:
             body, _ = leave_conflicts(sent.body, self._left)
             sent = Manifest(body, sent.origin)
@@ -204,16 +209,18 @@ class _DryRun:
 
     def _finding(self, sent: Manifest, live: JsonObject | None, answer: JsonObject) -> Finding:
         entry = our_entry(answer["metadata"]) or {}
-        change = plan_change(sent, live, answer, fields_hash(entry), stage=self._stage, wanted=self._wanted)
+        # While something is left to who fights for it, the object isn't as wanted, and is looked at again each time.
+        fields = fields_hash(entry) if self._contest is None else PENDING_FIELDS
+        change = plan_change(sent, live, answer, fields, stage=self._stage, wanted=self._wanted)
         change = self._runner.shown(change, live, sent.body if live is None else answer)
         notes = (*self._notes, *(f"{sent.key}: {field} is left to {manager}" for field, manager in self._left.items()))
         takes = self._treatment.takes
         if live is None or not can_take_over(live["metadata"], takes):
-            return Finding(change, taken_from=self._taken_from, force=self._force, notes=notes)
+            return Finding(change, taken_from=self._taken_from, contest=self._contest, force=self._force, notes=notes)
         removed = removed_by_takeover(live, entry.get("fieldsV1") or {}, secret=sent.group_kind == _SECRET, takes=takes)
         change = msgspec.structs.replace(change, changes=(*change.changes, *removed), action=Action.CONFIGURED, writes=True)
         hand_over = handed_over(live["metadata"], takes)
-        return Finding(change, taken_from=self._taken_from, force=self._force, hand_over=hand_over, notes=notes)
+        return Finding(change, taken_from=self._taken_from, contest=self._contest, force=self._force, hand_over=hand_over, notes=notes)
 
     def _after_conflict(self, error: FieldManagerConflictError, sent: Manifest) -> Finding | None:
         """What others set is left to them or taken, as the object's treatment says; where nothing does, only what was ours is taken."""
@@ -229,8 +236,14 @@ class _DryRun:
                 raise error
         managers = tuple(dict.fromkeys(taken))
         truce = self._runner.truce(sent.key, self._wanted, managers) if managers else None
-        if truce is not None:
+        if truce is not None and set(managers) <= set(truce.managers):
             return self._at_truce(truce, error)
+        if truce is not None and self._contest is None:
+            # Others are no part of the contest: what they changed is put right, what is fought over is left out.
+            self._contest = truce
+            self._left |= {conflict.field: conflict.manager for conflict in error.conflicts if conflict.manager in truce.managers}
+            self._notes += (_words_of(truce, [conflict.field for conflict in error.conflicts if conflict.manager in truce.managers]),)
+            return None
         if self._force or not (left.keys() - self._left.keys() or managers):
             raise error
         self._left |= left
@@ -250,9 +263,7 @@ class _DryRun:
 
     def _at_truce(self, contest: Contest, error: FieldManagerConflictError) -> Finding:
         change = plan_kept(self._manifest, stage=self._stage, wanted=self._wanted)
-        words = f"{contest.key}: {', '.join(contest.managers)} keeps setting {', '.join(error.fields)}, {contest.count} times by now"
-        hint = "it is left alone for a while; leave the field out of the manifest, ignore it, or sync once with options {force: true}"
-        return Finding(change, contest=contest, notes=(f"{words}: {hint}",))
+        return Finding(change, contest=contest, notes=(_words_of(contest, error.fields),))
 
     async def _recreation(self, sent: Manifest, error: ImmutableFieldError) -> Finding:
         """The plan to delete an object and make it anew: only where it may be, and where the new one would be accepted."""
@@ -278,6 +289,12 @@ class _DryRun:
         fields = ", ".join(dict.fromkeys(cause.field for cause in error.causes))
         how = "its pods and claims stay" if sent.group_kind == _STATEFUL_SET else "it is gone for a moment"
         return Finding(change, notes=(f"{sent.key} is deleted and made anew, for {fields} can't be changed in place; {how}",))
+
+
+def _words_of(contest: Contest, fields: Sequence[str]) -> str:
+    words = f"{contest.key}: {', '.join(contest.managers)} keeps setting {', '.join(fields)}, {contest.count} times by now"
+    hint = "it is left alone for a while; leave the field out of the manifest, ignore it, or sync once with options {force: true}"
+    return f"{words}: {hint}"
 
 
 def _meant(changes: tuple[Change, ...], body: JsonObject) -> tuple[Change, ...]:
