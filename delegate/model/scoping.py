@@ -41,12 +41,14 @@ def settle_namespaces(
     scopes: Mapping[GroupKind, bool],
     destination_namespace: str,
     unavailable_groups: Mapping[str, str] | None = None,
+    last_wins: bool = False,
 ) -> SettledSet:
     """Gives every manifest its final namespace.
 
     `scopes` says of each kind that the cluster serves whether it is namespaced; kinds that only a definition of the set
     brings are found here, and as no server can check them yet, their objects are checked against that definition.
-    `unavailable_groups` are the groups whose discovery failed, with the server's words. Raises all faults of the set at
+    `unavailable_groups` are the groups whose discovery failed, with the server's words. `last_wins`: of an object that is there
+    twice the last one counts, which is told; else that is a fault. Raises all faults of the set at
     once: MissingNamespaceError, DuplicateObjectError, UnknownKindError, UnavailableGroupError, SchemaMismatchError.
     """
     manifests = tuple(manifests)
@@ -77,7 +79,13 @@ def settle_namespaces(
             settled.append(_with_namespace(manifest, ""))
         if manifest.group_kind in definitions:
             errors += check_custom_resource(manifest, definitions[manifest.group_kind])
-    errors += _duplicates(settled)
+    duplicates = list(_duplicates(settled))
+    if last_wins:
+        notices += [f"{error.message}: the last one counts" for error in duplicates]
+        named = {manifest.key: manifest for manifest in settled if manifest.name}
+        settled = [manifest for manifest in settled if named.get(manifest.key, manifest) is manifest]
+    else:
+        errors += duplicates
     raise_all(errors)
     return SettledSet(tuple(settled), tuple(notices))
 
@@ -111,7 +119,7 @@ def _duplicates(manifests: Iterable[Manifest]) -> Iterable[DelegateError]:
                 DuplicateObjectError,
                 manifest,
                 f"{manifest.key} is in the set twice: {first.origin} and {manifest.origin}",
-                hint="remove one of them; the version of an apiVersion makes no difference",
+                hint="remove one of them, or say syncPolicy.duplicates: lastWins; the version of an apiVersion makes no difference",
             )
 
 

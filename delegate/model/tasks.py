@@ -60,10 +60,34 @@ class Destination(Strict, frozen=True):
 
 
 class NamespaceMetadata(Strict, frozen=True):
-    """What a destination namespace carries that a sync creates."""
+    """What the destination namespace of an Application carries that creates it."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+    def missing_from(self, metadata: JsonObject) -> JsonObject:
+        """What of it the metadata of a live namespace has not, or otherwise."""
+        owed: JsonObject = {}
+        for part, wanted in (("labels", self.labels), ("annotations", self.annotations)):
+            live = metadata.get(part) or {}
+            missing = {name: value for name, value in wanted.items() if live.get(name) != value}
+            owed |= {part: missing} if missing else {}
+        return owed
+
+
+class Duplicates(enum.StrEnum):
+    """What is to be done with an object that is in the set twice."""
+
+    FAIL = "fail"
+    LAST_WINS = "lastWins"
+
+
+class Shared(enum.StrEnum):
+    """What is to be done with an object that another Application owns."""
+
+    FAIL = "fail"
+    ADOPT = "adopt"
+    IGNORE = "ignore"
 
 
 class SyncPolicy(Strict, frozen=True):
@@ -77,6 +101,8 @@ class SyncPolicy(Strict, frozen=True):
     managed_namespace_metadata: NamespaceMetadata = NamespaceMetadata()
     suspend: bool = False
     take_over_from: tuple[str, ...] = ()
+    duplicates: Duplicates = Duplicates.FAIL
+    shared: Shared = Shared.FAIL
 
 
 class OnSyncFailure(enum.StrEnum):

@@ -127,9 +127,13 @@ async def test_an_empty_set_does_not_prune_everything(syncer: Syncer, cluster: C
     await syncer.sync()
     syncer.write("# nothing left\n")
 
+    seen = await syncer.run("diff", prune=True)
     result = await syncer.sync(prune=True)
 
+    assert actions(seen) == {"ConfigMap/one": "pruned"}  # to be looked at, and approved
     assert result.outcome is Outcome.REFUSED
+    assert result.error is not None
+    assert seen.plan_hash in result.error.hint
     assert await cluster.client.get(CONFIG_MAPS, syncer.namespace, "one")
 
 
@@ -191,6 +195,33 @@ async def test_an_object_of_another_application_is_refused(server: Server, names
     assert (result.error.code, "'first'" in result.error.message) == ("conflict.owned_elsewhere", True)
 
 
+@pytest.mark.parametrize("way", ["adopt", "ignore"])
+async def test_an_object_of_another_application_is_adopted_or_left_where_that_is_said(
+    server: Server, cluster: Cluster, namespace: str, tmp_path: Path, way: str
+) -> None:
+    """By syncPolicy.shared (case 26.5): the last that says adopt has it; who ignores it neither writes it nor waits for it."""
+    first = syncer_for(server.kubeconfig, tmp_path, namespace, "first")
+    second = syncer_for(server.kubeconfig, tmp_path, namespace, "second")
+    first.write([deployment("shared", image="nginx:1.0")])
+    second.write([deployment("shared", image="nginx:2.0"), settings_map()])
+    await first.sync()
+    second.spec = {"syncPolicy": {"shared": way}}
+
+    result = await second.sync()
+    again = await second.sync()
+    before = await first.sync()
+    second.write([settings_map()])
+    pruned = await second.sync(prune=True)
+    await first.engine.close()
+    await second.engine.close()
+
+    assert result.outcome is Outcome.SUCCEEDED, result
+    assert actions(result)["Deployment/shared"] == ("configured" if way == "adopt" else "skipped")
+    assert again.requests.writes == 0
+    assert (before.outcome is Outcome.SUCCEEDED) is (way == "ignore")
+    assert ("Deployment/shared" in actions(pruned)) is (way == "adopt")
+
+
 async def test_fields_that_others_own_on_a_foreign_object_are_a_conflict(syncer: Syncer, cluster: Cluster) -> None:
     """An object that is not ours yet is not taken over by force; with force it is."""
     theirs = {
@@ -243,6 +274,32 @@ async def test_creates_the_destination_namespace_when_asked(server: Server, clus
     made = await cluster.client.get(NAMESPACES, "", syncer.namespace)
     assert PART_OF_LABEL not in (made["metadata"].get("labels") or {})
     await drop_namespace(cluster.client, made)
+
+
+async def test_a_namespace_that_was_created_keeps_what_the_application_says_of_it(
+    server: Server, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """Labels that come later or that somebody changed are set, as Argo CD does; a diff says so, and then nothing is left to do."""
+    syncer = syncer_for(server.kubeconfig, tmp_path, f"{namespace}-kept")
+    syncer.write([settings_map()])
+
+    def managed(**labels: str) -> None:
+        syncer.spec = {"syncPolicy": {"syncOptions": ["CreateNamespace=true"], "managedNamespaceMetadata": {"labels": labels}}}
+
+    managed(team="a")
+    await syncer.sync()
+    managed(team="b", tier="1")
+    seen = await syncer.diff()
+    await syncer.sync()
+    again = await syncer.sync()
+    made = await cluster.client.get(NAMESPACES, "", syncer.namespace)
+    await syncer.engine.close()
+    await drop_namespace(cluster.client, made)
+
+    assert (seen.sync, seen.requests.writes) == (SyncStatus.OUT_OF_SYNC, 0)
+    assert any("gets the labels team, tier" in notice for notice in seen.notices)
+    assert {"team": "b", "tier": "1"}.items() <= made["metadata"]["labels"].items()
+    assert (again.sync, again.requests.writes) == (SyncStatus.SYNCED, 0)
 
 
 async def test_a_namespace_of_the_set_comes_before_its_objects(server: Server, cluster: Cluster, namespace: str, tmp_path: Path) -> None:

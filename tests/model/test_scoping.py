@@ -40,6 +40,16 @@ def test_a_set_with_an_object_twice_is_refused() -> None:
     assert (caught.value.file, caught.value.line) == ("b.yaml", 1)
 
 
+def test_the_last_of_an_object_that_is_there_twice_counts_where_that_is_said() -> None:
+    """In the order of the sources, with a notice that names both places (sync case 26.2)."""
+    manifests = [*case_of("26-duplicates-and-scope", "a.yaml"), *case_of("26-duplicates-and-scope", "b.yaml")]
+
+    settled = settle_namespaces(manifests, scopes=_SCOPES, destination_namespace="demo", last_wins=True)
+
+    assert [manifest.body["data"] for manifest in settled.manifests if manifest.name == "dup"] == [{"from": "b"}]
+    assert any("a.yaml:1 and b.yaml:1: the last one counts" in notice for notice in settled.notices)
+
+
 def test_scopes_settle_namespaces() -> None:
     """Cluster-scoped objects lose theirs with a notice, namespaced ones get the destination's."""
     settled = settle_namespaces(case_of("26-duplicates-and-scope", "a.yaml"), scopes=_SCOPES, destination_namespace="demo")

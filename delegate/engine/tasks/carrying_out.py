@@ -44,7 +44,7 @@ from delegate.model.plan import Plan, PlannedChange, summarize
 from delegate.model.releases import Release, ReleaseOutcome
 from delegate.model.resource_types import NAMESPACES
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
-from delegate.model.results import SyncStatus
+from delegate.model.results import Action, SyncStatus
 from delegate.model.tasks import SyncSpec, Task
 from delegate.model.waves import Stage
 
@@ -167,6 +167,9 @@ class Carrier:
     async def _make_place_for_records(self, ground: Ground) -> None:
         """Creates the namespace of the records where the set brings it or the task asks for it: nothing can be recorded before."""
         name = ground.desired.namespace
+        if ground.namespace_metadata:
+            self._report.began_writing = True
+            await ground.client.patch(NAMESPACES, "", name, {"metadata": ground.namespace_metadata})
         if ground.creates_namespace:
             self._report.began_writing = True
             with contextlib.suppress(AlreadyExistsError):
@@ -281,12 +284,12 @@ class Carrier:
         self, ground: Ground, manifests: tuple[Manifest, ...], seen: Mapping[ResourceKey, JsonObject] | None = None
     ) -> HealthWait:
         types, targets = ground.planner.types, []
+        others = {finding.change.key for finding in ground.findings if finding.change.action is Action.SKIPPED}
         for manifest in manifests:
-            mode = ground.desired.treatment_of(manifest).ownership.mode
             resource_type = types.get((manifest.group_kind, manifest.version))
-            if resource_type is not None and mode is not Mode.IGNORE:
+            if resource_type is not None and manifest.key not in others:
                 # One that was there before and is only ever created stays unlabelled.
-                labelled = mode is not Mode.CREATE_ONLY
+                labelled = ground.desired.treatment_of(manifest).ownership.mode is not Mode.CREATE_ONLY
                 targets.append(Target(manifest.key, resource_type, self._generations.get(manifest.key), labelled))
         return HealthWait(
             ground.client,

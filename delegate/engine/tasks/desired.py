@@ -29,7 +29,7 @@ _PLAIN = Treatment()
 class Rules(msgspec.Struct, frozen=True):
     """What a task says of the objects of its set: which are meant, whose their fields are, the options of those that have none.
 
-    `predecessors` are the managers that they are taken over from.
+    `predecessors` are the managers that they are taken over from. `last_wins`: of an object that is there twice the last one counts.
     """
 
     selection: Selection = Selection()
@@ -37,6 +37,7 @@ class Rules(msgspec.Struct, frozen=True):
     ownership: tuple[OwnershipRule, ...] = ()
     options: SyncOptionSet = SyncOptionSet()
     predecessors: frozenset[str] = frozenset()
+    last_wins: bool = False
 
 
 class DesiredSet(msgspec.Struct, frozen=True):
@@ -104,13 +105,17 @@ def prepare_desired(
     written = take_hooks_apart(normalized.manifests)
     named, naming_notices = _name_generated(written.ordinary)
     hooks = {id(hook.manifest): hook.manifest for hook in written.hooks}  # one manifest may be a hook of several phases
+    rules = rules or Rules()
     settled = settle_namespaces(
-        [*named, *hooks.values()], scopes=scopes, destination_namespace=destination_namespace, unavailable_groups=unavailable_groups
+        [*named, *hooks.values()],
+        scopes=scopes,
+        destination_namespace=destination_namespace,
+        unavailable_groups=unavailable_groups,
+        last_wins=rules.last_wins,
     )
     hooked = take_hooks_apart(settled.manifests)
     namespace = destination_namespace or LOCAL_NAMESPACE
     applyset = application_applyset_id(application, namespace)
-    rules = rules or Rules()
     members = [Manifest(label_member(manifest.body, applyset), manifest.origin) for manifest in hooked.ordinary]
     treatments, treatment_notices = _treat(members, rules)
     meant = [member for member in members if member.key in rules.selection]

@@ -28,6 +28,7 @@ from delegate.model.resources import GroupKind, JsonObject, Manifest, ResourceKe
 from delegate.model.results import Action, describe_error
 from delegate.model.schemas import served_types
 from delegate.model.takeover import can_take_over, is_of_others
+from delegate.model.tasks import Shared
 from delegate.model.waves import Stage
 
 _NAMESPACE = GroupKind("", "Namespace")
@@ -42,8 +43,9 @@ Place = tuple[Stage, Manifest]
 class Planner:
     """Plans objects of one set.
 
-    `force`: fields that others own are taken also where the object isn't ours yet. `created_namespace` doesn't exist and will be
-    made by us before anything else. `looks_at` are the kinds whose health is looked at where nothing has to be written.
+    `force`: fields that others own are taken also where the object isn't ours yet. `shared`: what becomes of objects of other
+    Applications. `created_namespace` doesn't exist and will be made by us before anything else. `looks_at` are the kinds whose
+    health is looked at where nothing has to be written.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Planner:
         dry_runner: DryRunner,
         *,
         force: bool = False,
+        shared: Shared = Shared.FAIL,
         created_namespace: str = "",
         looks_at: Callable[[GroupKind], bool] | None = None,
     ) -> None:
@@ -62,6 +65,7 @@ class Planner:
         self._desired = desired
         self._dry_runner = dry_runner
         self._force = force
+        self._shared = shared
         self._looks_at = looks_at
         self._created_namespace = created_namespace
         members = members_of(desired.manifests)
@@ -138,6 +142,11 @@ class Planner:
         """One object. `known`: what was observed counts; otherwise the object is looked at afresh."""
         try:
             return await self._plan(stage, manifest, known=known)
+        except OwnedElsewhereError as error:
+            if self._shared is not Shared.IGNORE:
+                return self._refused(stage, manifest, error)
+            kept = plan_kept(manifest, stage=stage.name, wanted=self._desired.hash_of(manifest), action=Action.SKIPPED)
+            return Finding(kept, notes=(f"{error.message}, and is left to it",))
         except DelegateError as error:
             return self._refused(stage, manifest, error)
 
@@ -283,9 +292,13 @@ class Planner:
         if owner in (None, self._desired.applyset):
             return
         words, is_gone = await self._owner(str(owner))
-        if is_gone and self._force:
+        if (is_gone and self._force) or self._shared is Shared.ADOPT:
             return
-        handing_over = "sync once with options {force: true} to adopt it" if is_gone else "take it out of one of the two"
+        handing_over = (
+            "sync once with options {force: true} to adopt it"
+            if is_gone
+            else "take it out of one of the two, or say syncPolicy.shared: adopt, or ignore"
+        )
         raise OwnedElsewhereError(f"{key} belongs to {words}", hint=handing_over, object=str(key))
 
     async def _owner(self, applyset: str) -> tuple[str, bool]:

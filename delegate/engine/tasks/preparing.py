@@ -45,10 +45,10 @@ from delegate.model.inventory import InventoryEntry, to_prune
 from delegate.model.leases import LEASE_SECONDS
 from delegate.model.plan import Plan, plan_hash, planned_hooks
 from delegate.model.resource_types import NAMESPACES
-from delegate.model.resources import ResourceKey
+from delegate.model.resources import JsonObject, ResourceKey
 from delegate.model.selection import Selection
 from delegate.model.sync_options import read_sync_options
-from delegate.model.tasks import SyncSpec, Task, TaskKind
+from delegate.model.tasks import Duplicates, SyncSpec, Task, TaskKind
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -85,6 +85,7 @@ class Ground(msgspec.Struct, frozen=True):
     selection: Selection = Selection()
     hook_faults: tuple[DelegateError, ...] = ()
     verdict: Verdict = Verdict()
+    namespace_metadata: JsonObject = {}
 
     def entries(self) -> tuple[InventoryEntry, ...]:
         """All that is wanted, with the uids of what exists."""
@@ -147,7 +148,7 @@ class Preparation:
         selection = self._task.selection
         desired = await self._desire(cluster, rendered, selection)
         self._check_allowed(desired)
-        creates = await self._check_namespace(cluster.name, client, desired)
+        creates, namespace_metadata = await self._check_namespace(cluster.name, client, desired)
         stored = await InventoryStore(client, desired.application, desired.namespace).read()
         members = {manifest.key for manifest in desired.manifests} | stored.inventory.keys()
         if held := await held_by_canaries(client, members, self._context.task_id):
@@ -173,12 +174,25 @@ class Preparation:
             desired,
             dry_runner,
             force=self._task.options.force,
+            shared=self._spec.sync_policy.shared,
             created_namespace=created,
             looks_at=None if self.only_shows else lambda kind: reads_status(kind, rules),
         )
         findings = await planner.plan_all()
         faults = await planner.hook_faults()
-        ground = Ground(cluster, client, desired, planner, findings, stored, Leftovers(), creates, selection, faults)
+        ground = Ground(
+            cluster,
+            client,
+            desired,
+            planner,
+            findings,
+            stored,
+            Leftovers(),
+            creates,
+            selection,
+            faults,
+            namespace_metadata=namespace_metadata,
+        )
         stale = to_prune(stored.inventory, (*ground.entries(), *desired.spared))
         stale = tuple(entry for entry in stale if entry.key in selection)
         if not stale:
@@ -228,15 +242,12 @@ class Preparation:
                 f"the plan {self._report.plan_hash} is not the approved one, {approved}",
                 hint="look at the difference again and approve the new plan",
             )
-        if (
-            prunes
-            and not ground.desired.manifests
-            and not ground.desired.spared
-            and not (self._task.options.force or self._task.options.confirm)
-        ):
+        is_empty = prunes and not ground.desired.manifests and not ground.desired.spared
+        if is_empty and not self._is_confirmed and not self.only_shows:
             raise EmptyRenderError(
                 f"the source renders no object, and {len(prunes)} would be pruned",
-                hint="check path and revision; to take everything away, sync once with options {prune: true, confirm: true}",
+                hint="check path and revision; to take everything away, sync once with options {prune: true, confirm: true}, "
+                f"or approve the plan {self._report.plan_hash}",
             )
         self._guard_prunes(ground, plan)
         return plan
@@ -280,11 +291,14 @@ class Preparation:
                 self._spec.ownership,
                 self._options,
                 frozenset(self._spec.sync_policy.take_over_from),
+                last_wins=self._spec.sync_policy.duplicates is Duplicates.LAST_WINS,
             ),
         )
 
-    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> bool:
-        """Whether the destination namespace has to be created by us. Raises once, not for each object, where it is missing.
+    async def _check_namespace(self, cluster: str, client: ApiClient, desired: DesiredSet) -> tuple[bool, JsonObject]:
+        """Whether the destination namespace has to be created by us, else what of its metadata it lacks.
+
+        Raises once, not for each object, where it is missing.
 
         One that is just being deleted is waited for: nothing can be created in it, and its records go with it.
         """
@@ -292,16 +306,17 @@ class Preparation:
         try:
             found = await client.get_metadata(NAMESPACES, "", key.name)
             if not found["metadata"].get("deletionTimestamp") or self.only_shows:
-                return False
+                managed = self._options.create_namespace and key.name not in desired.namespaces
+                return False, self._spec.sync_policy.managed_namespace_metadata.missing_from(found["metadata"]) if managed else {}
             await await_gone(client, NAMESPACES, key)
         except NotFoundError:
             pass
         except ForbiddenError:
-            return False  # who may not read it may still write into it; the dry run tells
+            return False, {}  # who may not read it may still write into it; the dry run tells
         if key.name in desired.namespaces:
-            return False
+            return False, {}
         if self._options.create_namespace:
-            return True
+            return True, {}
         raise MissingNamespaceError(
             f"the namespace {key.name!r} doesn't exist in cluster {cluster!r}",
             hint="create it, add it to the set, or say syncOptions [CreateNamespace=true]",
@@ -320,6 +335,8 @@ def _notices(ground: Ground) -> list[str]:
     if ground.creates_namespace:
         namespace = ground.desired.namespace
         notices.append(f"the namespace {namespace!r} is created first; the Application does not own it and never prunes it")
+    for part, missing in ground.namespace_metadata.items():
+        notices.append(f"the namespace {ground.desired.namespace!r} gets the {part} {', '.join(sorted(missing))}")
     return notices
 
 

@@ -34,13 +34,14 @@ class SyncRun:
         plan = self._preparation.gate(ground)
         self._context.report("plan.made", self._report.plan_event(plan))
         if self._preparation.only_shows:
-            self._report.sync = SyncStatus.OUT_OF_SYNC if plan.has_changes else self._sync_status(ground, ground.leftovers.extraneous)
+            differs = plan.has_changes or bool(ground.namespace_metadata)
+            self._report.sync = SyncStatus.OUT_OF_SYNC if differs else self._sync_status(ground, ground.leftovers.extraneous)
             return
         if plan.has_changes and ground.selection.is_whole and not self._task.options.force:
             desired = ground.desired
             await refuse_known_bad(ground.client, desired.application, desired.namespace, desired.whole)
         seen = ground.planner.take_seen()
-        if plan.has_writes or _owes_record(ground):
+        if plan.has_writes or ground.namespace_metadata or _owes_record(ground):
             del seen  # what is written changes it
             await self._carrier.write(ground, plan)
         else:
