@@ -27,6 +27,8 @@ class Rhythm(msgspec.Struct, frozen=True, kw_only=True):
     """Interval of the sweep that ends leases and deadlines; also the safety net under every wake-up."""
     verdict_grace_seconds: float = 60.0
     """How long after a deadline verdict the delegate's own result is waited for before the task ends as timed_out."""
+    winding_seconds: float = 3600.0
+    """The same where the task has to take back first what it did (a canary)."""
     session_token_seconds: float = 900.0
     """Life of a session token."""
     refresh_token_seconds: float = 90 * 86400.0

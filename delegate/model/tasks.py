@@ -51,6 +51,10 @@ class TaskKind(enum.StrEnum):
     GIT_UPDATE = "git-update"
 
 
+WINDING_KINDS = frozenset({TaskKind.CANARY.value})
+"""Those that take back what they did when they are cancelled or out of time: an attempt that is lost leaves it standing."""
+
+
 class Destination(Strict, frozen=True):
     """The cluster by `name` (or `server` address) and the namespace of objects that name none."""
 

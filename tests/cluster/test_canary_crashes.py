@@ -8,7 +8,7 @@ import pytest
 
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.clusters.transport import Answer, Call, Transport
-from delegate.model.resource_types import LEASES
+from delegate.model.resource_types import DEPLOYMENTS, LEASES
 from delegate.model.results import Outcome
 from delegate.model.rollouts.states import Phase
 from tests.cluster.canaries import NEW, OLD, Canarist, canarist_for, image_of, journal_of, replicas_of, stable_stands, watched
@@ -124,6 +124,22 @@ async def test_a_lease_that_is_lost_in_between_stops_the_canary_and_another_atte
     assert lost.error.code == "conflict.lease_lost"
     assert result.outcome is Outcome.SUCCEEDED, result
     assert await ended(cluster, canarist) is Phase.PROMOTED
+
+
+async def test_an_attempt_that_has_no_time_left_takes_back_what_the_dead_one_left(canarist: Canarist, cluster: Cluster) -> None:
+    """Case 12: the task's time went by while nobody was there; nothing goes forward any more."""
+    before = await stable_stands(cluster.client, canarist.namespace, replicas=2)
+    running = asyncio.create_task(canarist.run({"setWeight": 33}, {"pause": {}}))
+    await eventually(lambda: at_pause(cluster, canarist), within=20)
+    running.cancel()
+    await asyncio.wait([running])
+
+    result = await canarist.run({"setWeight": 33}, {"pause": {}}, timeout="1ms")
+
+    assert result.outcome is Outcome.ABORTED, result
+    assert "the task's time is over" in result.message
+    assert await ended(cluster, canarist) is Phase.RESTORED
+    assert (await cluster.client.get(DEPLOYMENTS, canarist.namespace, "web"))["spec"] == before["spec"]
 
 
 async def at_pause(cluster: Cluster, canarist: Canarist) -> bool:

@@ -12,7 +12,7 @@ from delegate.manager.service import Manager
 from tests.manager.clocks import FakeClock
 from tests.manager.conftest import RHYTHM
 from tests.manager.delegates import Caller, FakeDelegate
-from tests.manager.operators import Operator
+from tests.manager.operators import Operator, sync_document
 
 Start = Callable[..., Awaitable[FakeDelegate]]
 Swept = Callable[[], Awaitable[None]]
@@ -312,6 +312,84 @@ async def test_a_task_that_runs_out_of_time_in_the_queue_ends(
     shown = await operator.task(task_id)
     assert (shown["state"], shown["outcome"]) == ("finished", "timed_out")
     assert await delegate.acquire() == []
+
+
+def canary_document() -> dict[str, object]:
+    spec = {"workload": {"kind": "Deployment", "name": "web"}, "images": {"main": "web:2"}, "steps": [{"setWeight": 20}]}
+    return sync_document(timeout="1m") | {"kind": "canary", "spec": spec}
+
+
+async def test_a_canary_out_of_time_in_the_queue_is_handed_out_to_be_taken_back(
+    operator: Operator, delegate: FakeDelegate, other: Start, clock: FakeClock, swept: Swept
+) -> None:
+    """Its delegate died: what it has left in the cluster is nobody's else. Without any time left, and told so (case 12)."""
+    task_id = await operator.submit(canary_document())
+    (lost,) = await delegate.acquire()
+    clock.advance(7200)
+    await swept()
+    await swept()
+    second = await other("d-2")
+    clock.advance(2)
+
+    (taken,) = await second.acquire()
+    await swept()
+    (command,) = (await second.commands()).commands
+
+    assert (taken.task_id, taken.fence, taken.deadline_seconds) == (task_id, lost.fence + 1, 0.0)
+    assert (command.kind, command.data["verdict"]) == ("cancel", "deadline")
+    assert await second.finish(taken, "timed_out", "taken back") == "accepted"
+    shown = await operator.task(task_id)
+    assert (shown["outcome"], shown["message"]) == ("timed_out", "taken back")
+
+
+async def test_a_canary_that_is_lost_while_it_is_taken_back_goes_on_being_taken_back(
+    operator: Operator, delegate: FakeDelegate, other: Start, clock: FakeClock, swept: Swept
+) -> None:
+    """It was told that its time is over, and died before it was done."""
+    task_id = await operator.submit(canary_document())
+    await delegate.acquire()
+    clock.advance(40)
+    await delegate.beat()
+    clock.advance(25)
+    await swept()
+    clock.advance(60)
+    await swept()
+    second = await other("d-2")
+    clock.advance(2)
+
+    (taken,) = await second.acquire()
+
+    assert (taken.task_id, taken.deadline_seconds) == (task_id, 0.0)
+    assert await second.finish(taken, "timed_out", "taken back") == "accepted"
+
+
+async def test_a_canary_that_nobody_takes_back_ends_when_its_result_would_no_longer_count(
+    operator: Operator, delegate: FakeDelegate, clock: FakeClock, swept: Swept
+) -> None:
+    """It does not wait for ever."""
+    task_id = await operator.submit(canary_document())
+    await delegate.acquire()
+    for _ in range(3):
+        clock.advance(43_200)
+        await swept()
+
+    shown = await operator.task(task_id)
+    assert (shown["state"], shown["outcome"]) == ("finished", "timed_out")
+
+
+async def test_the_result_of_a_canary_that_takes_itself_back_is_waited_for(
+    operator: Operator, delegate: FakeDelegate, clock: FakeClock, swept: Swept
+) -> None:
+    """A drain and an old version that becomes ready take longer than an answer."""
+    task_id = await operator.submit(canary_document())
+    (task,) = await delegate.acquire()
+    for _ in range(10):
+        clock.advance(30)
+        await delegate.beat(task)
+        await swept()
+
+    assert (await operator.task(task_id))["state"] == "running"
+    assert await delegate.finish(task, "timed_out", "taken back") == "accepted"
 
 
 @pytest.fixture

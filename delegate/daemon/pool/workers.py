@@ -23,7 +23,7 @@ from delegate.engine.tasks.stopping import StopVerdict, outcome_of
 from delegate.foundation.errors import DelegateError, ErrorGroup
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, failed_result
-from delegate.model.tasks import Task, TaskKind, read_task
+from delegate.model.tasks import WINDING_KINDS, Task, TaskKind, read_task
 from delegate.protocol.work import LeasedTask, ReleaseReason
 
 log = structlog.get_logger(__name__)
@@ -41,7 +41,7 @@ class PoolRules:
     kill_grace: float = 12.0
     turn_wait: float = 10.0
     unfenced_kinds: frozenset[str] = frozenset({TaskKind.GIT_UPDATE.value})
-    winding_kinds: frozenset[str] = frozenset({TaskKind.CANARY.value})
+    winding_kinds: frozenset[str] = WINDING_KINDS
     winding_grace: float = 1800.0
 
 

@@ -15,7 +15,7 @@ from delegate.manager.store.flows import ELIGIBLE, allowance_of, find_open, note
 from delegate.manager.store.histories import Entry, record
 from delegate.manager.store.losses import Loss, take_back_attempts
 from delegate.manager.store.standings import hold_attempts, standing_of
-from delegate.manager.store.tables import attempts, selectors, tasks
+from delegate.manager.store.tables import WINDS, attempts, selectors, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.manager.turns import Flow, take_turns
 from delegate.protocol.work import LeasedTask, ReleaseItem, ReleaseReason, ResultVerdict
@@ -68,7 +68,8 @@ _COLUMNS = (
 )
 _MAY_BEGIN = (
     tasks.c.ready_at <= sa.bindparam("now"),
-    sa.or_(tasks.c.deadline_at.is_(None), tasks.c.deadline_at > sa.bindparam("now")),
+    # What has begun and takes back what it did is handed out for that also when its time is over.
+    sa.or_(tasks.c.deadline_at.is_(None), tasks.c.deadline_at > sa.bindparam("now"), sa.and_(WINDS, tasks.c.begun > 0)),
     tasks.c.concurrency_key.not_in(sa.bindparam("full", expanding=True)),
 )
 _NEXT_OF_FLOW = (
@@ -200,7 +201,7 @@ def hand_out(transaction: Transaction, wanting: Wanting, key: bytes) -> list[Lea
             attempt,
             number=row.begun + 1,
             fence=row.fence + 1,
-            remaining=deadline - now,
+            remaining=max(0.0, deadline - now),
             lease=rhythm.lease_seconds,
             key=key,
         )

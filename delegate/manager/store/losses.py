@@ -22,8 +22,8 @@ from delegate.manager.store.queueing import (
     requeue_tasks,
     stop_outcome,
 )
-from delegate.manager.store.standings import hold_attempts, standing_of
-from delegate.manager.store.tables import attempts, tasks
+from delegate.manager.store.standings import goes_on, hold_attempts, standing_of
+from delegate.manager.store.tables import WINDS, attempts, tasks
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.protocol.control import LeaseVerdict
 
@@ -46,7 +46,20 @@ _OVERDUE = (
     )
     .join(attempts, attempts.c.id == tasks.c.attempt_id)
     .where(sa.text("tasks.state <> 'finished' AND tasks.deadline_at IS NOT NULL"), tasks.c.deadline_at <= sa.bindparam("now"))
-    .where(sa.or_(sa.text("tasks.state = 'queued'"), tasks.c.stop == "", tasks.c.stop_at <= sa.bindparam("patience")))
+    .where(
+        sa.case(
+            # One that has begun still has something to take back: it is handed out for that, for as long as its result would count.
+            (
+                sa.text("tasks.state = 'queued'"),
+                sa.or_(~WINDS, tasks.c.begun == 0, tasks.c.deadline_at <= sa.bindparam("unwound")),
+            ),
+            else_=sa.or_(
+                tasks.c.stop == "",
+                tasks.c.stop_at <= sa.bindparam("wound"),
+                sa.and_(~WINDS, tasks.c.stop_at <= sa.bindparam("patience")),
+            ),
+        )
+    )
     .order_by(tasks.c.deadline_at)
     .limit(_PAGE)
 )
@@ -63,7 +76,7 @@ def take_back_attempts(transaction: Transaction, losses: Sequence[Loss], state: 
     _end(transaction, lost, state)
     requeue_tasks(
         transaction,
-        [Requeueing(row.task_id, row.id, reason, transaction.now + wait_seconds, begun=False) for row, reason in lost if not row.stop],
+        [Requeueing(row.task_id, row.id, reason, transaction.now + wait_seconds, begun=False) for row, reason in lost if goes_on(row)],
     )
     promote(transaction, [row.task_id for row, _ in lost])
 
@@ -77,7 +90,7 @@ def lose_attempts(transaction: Transaction, losses: Sequence[Loss], state: Attem
 def _lose(transaction: Transaction, lost: Sequence[tuple[Row, str]], state: AttemptState) -> None:
     _end(transaction, lost, state)
     rhythm = transaction.rhythm
-    going_on = [(row, reason) for row, reason in lost if not row.stop]
+    going_on = [(row, reason) for row, reason in lost if goes_on(row)]
     spent = [(row, reason) for row, reason in going_on if row.requeues >= rhythm.requeues]
     finish_tasks(
         transaction,
@@ -121,7 +134,7 @@ def _end(transaction: Transaction, lost: Iterable[tuple[Row, str]], state: Attem
         transaction,
         *(Entry(MANAGER, state.value, row.task_id, row.id, {"reason": reason, "fence": row.fence}) for row, reason in lost),
     )
-    stopped = [row for row, _ in lost if row.stop]
+    stopped = [row for row, _ in lost if not goes_on(row)]
     finish_tasks(transaction, [Ending(row.task_id, row.kind, stop_outcome(row), row.stop_reason, attempt_id=row.id) for row in stopped])
     forsake_attempts(transaction, [row.task_id for row in stopped])
 
@@ -175,7 +188,13 @@ def enforce_deadlines(transaction: Transaction) -> int:
 
 
 def _find_overdue(transaction: Transaction) -> Sequence[Row]:
-    parameters = {"now": transaction.now, "patience": transaction.now - transaction.rhythm.verdict_grace_seconds}
+    now, rhythm = transaction.now, transaction.rhythm
+    parameters = {
+        "now": now,
+        "patience": now - rhythm.verdict_grace_seconds,
+        "wound": now - rhythm.winding_seconds,
+        "unwound": now - max(0.0, rhythm.attempt_token_seconds - rhythm.winding_seconds),
+    }
     rows = transaction.rows(_OVERDUE, **parameters)
     held = {row.id for row in rows}
     if hold_tasks(transaction, held):

@@ -20,7 +20,7 @@ from delegate.manager.store.queueing import (
     requeue_tasks,
     stop_outcome,
 )
-from delegate.manager.store.standings import describe_loss, hold_attempts, standing_of
+from delegate.manager.store.standings import describe_loss, goes_on, hold_attempts, standing_of
 from delegate.manager.store.tables import delegates, results
 from delegate.manager.store.transactions import Row, Transaction
 from delegate.model.results import Outcome
@@ -141,7 +141,7 @@ def _store(transaction: Transaction, accepted: Sequence[_Accepted]) -> None:
             for each in accepted
         ),
     )
-    again = [each for each in accepted if each.outcome is Outcome.INTERRUPTED and not each.row.stop]
+    again = [each for each in accepted if each.outcome is Outcome.INTERRUPTED and goes_on(each.row)]
     final = [each for each in accepted if each not in again]
     requeue_tasks(
         transaction,

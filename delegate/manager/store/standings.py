@@ -8,6 +8,8 @@ from delegate.manager.attempts import Standing, TaskState
 from delegate.manager.store.queueing import hold_tasks
 from delegate.manager.store.tables import attempts, delegates, tasks
 from delegate.manager.store.transactions import Row, Transaction
+from delegate.model.tasks import WINDING_KINDS
+from delegate.protocol.control import LeaseVerdict
 
 _other = tasks.alias("other")
 _LOCK_TAKEN = (
@@ -52,6 +54,11 @@ _BY_IDS = _STANDING.where(attempts.c.id.in_(sa.bindparam("ids", expanding=True))
 
 def standing_of(row: Row) -> Standing:
     return Standing(row.state, row.fence, row.task_state, row.task_fence, bool(row.lock_taken))
+
+
+def goes_on(row: Row) -> bool:
+    """Whether a task goes to another attempt when this one is lost: to end it, where its time is over and something is to be taken back."""
+    return not row.stop or (row.kind in WINDING_KINDS and row.stop == LeaseVerdict.DEADLINE)
 
 
 def find_active(transaction: Transaction, delegate_id: str) -> Sequence[Row]:

@@ -6,6 +6,8 @@ application and cluster (`lock_key`).
 
 import sqlalchemy as sa
 
+from delegate.model.tasks import WINDING_KINDS
+
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -79,6 +81,8 @@ tasks = sa.Table(
     _partial("ix_tasks_finished", "finished_at", where="state = 'finished'"),
     sa.Index("ix_tasks_application", "application", "sequence"),
 )
+WINDS = tasks.c.kind.in_(sorted(WINDING_KINDS))
+"""Whether a task takes back what it did when its time is over."""
 
 flows = sa.Table(
     "flows",
