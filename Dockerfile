@@ -22,7 +22,7 @@ RUN set -eu; arch=$(dpkg --print-architecture); \
 
 FROM python:3.11-slim-bookworm
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends ca-certificates git gnupg openssh-client \
+ && apt-get install --yes --no-install-recommends ca-certificates git gnupg libnss-wrapper openssh-client \
  && rm -rf /var/lib/apt/lists/* \
  && install --directory --owner=10001 --group=0 --mode=0770 /var/lib/delegate /var/log/dlq
 COPY --from=build /opt/delegate /opt/delegate

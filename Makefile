@@ -22,11 +22,12 @@ $(TOOLS)/kubectl: $(INSTALLED) tests/tools.py
 	@$(BIN)/python -m tests.tools $(TOOLS) || echo "note: kubectl and helm could not be put into $(TOOLS); the tests that need them are skipped" >&2
 
 # The servers that the tests start: installed where that may be done, named where not. On CI a missing one fails its tests.
-SERVERS := postgresql docker-registry openssh-server tinyproxy gnupg squid-openssl haproxy dnsmasq-base iproute2 prometheus victoria-metrics
+SERVERS := postgresql docker-registry openssh-server libnss-wrapper tinyproxy gnupg squid-openssl haproxy dnsmasq-base iproute2 prometheus victoria-metrics
 PROGRAMS := docker-registry tinyproxy gpg ssh-keygen squid haproxy dnsmasq ip prometheus victoria-metrics
 services:
 	@missing=; PATH="$$PATH:/usr/sbin"; for each in $(PROGRAMS); do command -v $$each >/dev/null || missing=1; done; \
 	test -x /usr/sbin/sshd || missing=1; \
+	ls /usr/lib/*/libnss_wrapper.so >/dev/null 2>&1 || missing=1; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing=1; \
 	test -z "$$missing" || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 
 from delegate.cli.contexts import ChosenCluster
-from delegate.cli.environments import child_environment
+from delegate.cli.environments import child_environment, provide_temporary_files
 from delegate.cli.exits import CommandFailedError, ExitCode
 from delegate.cli.loops import run_async
 from delegate.cli.outputs import CommandInterruptedError
@@ -86,6 +86,7 @@ async def _pass_on(stops: StopRequests, signal: StopSignal, run: "asyncio.Task[T
 def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
     rules = ProxyRules.from_settings(settings.network)
     retrying = Retrying.from_settings(settings.retry)
+    provide_temporary_files(settings.workspace.cache_dir)
     return build_engine(
         cache_dir=settings.workspace.cache_dir,
         clusters=ClusterSettings(
@@ -99,7 +100,7 @@ def _engine(settings: LocalSettings, cluster: ChosenCluster) -> Engine:
         retrying=retrying,
         allow_local=True,
         rendering=RenderSettings.from_settings(settings.sources),
-        environment=child_environment(settings.network),
+        environment=child_environment(settings.network, place=settings.workspace.cache_dir / "user"),
         proxy_for=rules.address_for,
         policies=settings.rules.policies,
         health_rules=settings.rules.health,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from delegate.cli.environments import child_environment
+from delegate.cli.environments import child_environment, provide_temporary_files
 from delegate.cli.locations import source_of
 from delegate.cli.loops import run_async
 from delegate.cli.options import with_settings
@@ -63,11 +63,12 @@ async def _render(source: Source, settings: LocalSettings, *, validate: bool) ->
     from delegate.engine.sources.manifests import Sources  # noqa: PLC0415 - `--help` does without
     from delegate.engine.sources.settings import RenderSettings  # noqa: PLC0415
 
+    provide_temporary_files(settings.workspace.cache_dir)
     sources = Sources(
         cache_dir=settings.workspace.cache_dir,
         allow_local=True,
         rendering=RenderSettings.from_settings(settings.sources),
-        environment=child_environment(settings.network),
+        environment=child_environment(settings.network, place=settings.workspace.cache_dir / "user"),
     )
     try:
         revision = await sources.resolve(source, timeout=_SECONDS)

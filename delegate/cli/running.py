@@ -1,14 +1,11 @@
 """`delegate run`: the daemon."""
 
 import asyncio
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from delegate.cli.environments import child_environment
+from delegate.cli.environments import child_environment, provide_temporary_files
 from delegate.cli.exits import ExitCode, exit_code_of_stop, faults_end_with
 from delegate.cli.loops import loop_factory
 from delegate.cli.options import with_settings
@@ -72,7 +69,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
     from delegate.foundation.settings.proxies import ProxyRules  # noqa: PLC0415
 
     state = settings.identity.state_dir
-    _provide_temporary_files(state)
+    provide_temporary_files(state)
     proxies = ProxyRules.from_settings(settings.network)
     retrying = Retrying.from_settings(settings.retry)
     return build_engine(
@@ -86,7 +83,7 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         ),
         retrying=retrying,
         rendering=RenderSettings.from_settings(settings.sources),
-        environment=child_environment(settings.network, bundle=child_bundle(state, settings.network.ssl_cert_file)),
+        environment=child_environment(settings.network, bundle=child_bundle(state, settings.network.ssl_cert_file), place=state / "user"),
         on_request=metrics.record_api_request,
         on_source_fault=metrics.record_source_error,
         proxy_for=proxies.address_for,
@@ -94,17 +91,3 @@ def _build_engine(settings: DelegateSettings, metrics: "DelegateMetrics") -> "En
         health_rules=settings.rules.health,
         providers=settings.evidence.providers,
     )
-
-
-def _provide_temporary_files(state: Path) -> None:
-    """Where nothing outside the state directory can be written, also our temporary files and those of children lie in it."""
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:
-        place = state / "tmp"
-        try:
-            state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.mkdir(mode=0o700, exist_ok=True)
-        except OSError:
-            return  # the daemon tries the state directory itself, and says what is wrong with it
-        tempfile.tempdir = os.environ["TMPDIR"] = str(place)

@@ -6,58 +6,16 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
 import trustme
 
 from tests.cli.clusters import Bench
+from tests.cli.containers import UID, container, inside
 from tests.cli.programs import Ended
 from tests.daemon.harness import running_manager
-from tests.daemon.networks.servers import directory, program
+from tests.daemon.networks.servers import program
 from tests.process.harness import delegate_variables
-
-UID = 1000710000
-_SCRIPT = """set -e
-if [ -n "$HIDDEN" ]; then  # the interpreter is below a home that the user may not enter
-  mount --bind "$HIDDEN" "$PLACE/python"
-  mount -t tmpfs -o mode=755 none /root
-  mkdir -p "$HIDDEN"
-  mount --bind "$PLACE/python" "$HIDDEN"
-fi
-mount --bind "$PLACE/writable" "$PLACE/writable"
-if [ -n "$READ_ONLY" ]; then mount -o remount,bind,ro /; fi
-exec setpriv --reuid="$USER_ID" --regid=0 --clear-groups env -i PATH=/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "$@"
-"""
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Where the other user may write, and may get to."""
-    separate = [program("unshare", "util-linux"), "--mount", "true"]
-    if os.geteuid() != 0 or subprocess.run(separate, capture_output=True, check=False).returncode:
-        pytest.skip("only root becomes somebody else")
-    with directory() as made:
-        for name in ("python", "writable"):
-            (made / name).mkdir()
-        (made / "writable").chmod(0o777)
-        yield made
-
-
-def container(place: Path, *, read_only: bool) -> dict[str, str]:
-    """What the script that makes one is told."""
-    base = Path(sys.base_prefix)
-    hidden = "/" + "/".join(base.parts[1:3]) if base.parts[1:2] == ("root",) else ""
-    told = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PLACE": str(place), "HIDDEN": hidden, "USER_ID": str(UID)}
-    return told | ({"READ_ONLY": "1"} if read_only else {})
-
-
-def inside(variables: Mapping[str, str], *arguments: str) -> list[str]:
-    """The program in such a container."""
-    given = [f"{name}={value}" for name, value in variables.items()]
-    command = [program("unshare", "util-linux"), "--mount", "sh", "-c", _SCRIPT, "sh", *given]
-    return [*command, sys.executable, "-m", "delegate", *arguments]
 
 
 def examine(place: Path, *, read_only: bool = False, **variables: str) -> Ended:

@@ -5,6 +5,7 @@ import pytest
 from delegate.engine.sources import errors
 from delegate.engine.sources.git.faults import classify, excerpt, is_corrupt
 from delegate.engine.sources.git.settings import Login
+from delegate.engine.sources.git.signatures import read_answer
 from delegate.engine.sources.git.urls import parse_url
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret
@@ -83,6 +84,17 @@ def test_a_login_that_is_missing_is_told_from_one_that_is_refused() -> None:
     assert "none are set for it" in classify(words, HTTPS, ANONYMOUS, "").message
     assert "refuses the credentials of ada" in classify(words, HTTPS, KNOWN, "").message
     assert classify("git@x: Permission denied (publickey).", SSH, ANONYMOUS, "").hint.startswith("set an SSH key")
+
+
+def test_a_user_without_a_passwd_entry_is_told_what_to_install() -> None:
+    """And not that an address or its credentials are wrong; of a signature too."""
+    words = "No user exists for uid 1000710000\nfatal: Could not read from remote repository."
+
+    error = classify(words, SSH, KNOWN, "")
+
+    assert "ssh refuses to work for a user without a passwd entry" in error.message
+    assert "install libnss-wrapper" in error.hint
+    assert "install libnss-wrapper" in read_answer(words)[1]
 
 
 def test_what_the_other_end_says_is_not_our_fault() -> None:

@@ -25,7 +25,8 @@ _KILL_SECONDS = 10.0
 """How long the kernel may take to end what was killed (a process in uninterruptible sleep doesn't end)."""
 _MARKER = "DELEGATE_COMMAND_ID"
 """Marks every process of one command, so that those which left its session are found."""
-_PASSED_ON = ("PATH", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PASSED_ON = ("PATH", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_PRELOAD", "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP")
+"""The last three give a user without a passwd entry one, see `foundation.passwd`."""
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -38,4 +38,7 @@ def _home(environment: Mapping[str, str]) -> Path:
             home = ""
     if home.startswith("/") and os.access(home, os.W_OK):
         return Path(home)
-    return Path(tempfile.gettempdir()) / f"delegate-{os.getuid()}"
+    try:
+        return Path(tempfile.gettempdir()) / f"delegate-{os.getuid()}"
+    except FileNotFoundError:  # nothing can be written to: what needs a place says so
+        return Path(home if home.startswith("/") else "/")

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from delegate.foundation.passwd import INSTALL, find_wrapper
 from delegate.foundation.settings.programs import DelegateSettings
 from delegate.operations.doctor.findings import Area, Finding, Status
 
@@ -23,15 +24,20 @@ async def check_user() -> list[Finding]:
     """Any uid will do, also one without a passwd entry or a home."""
     uid, gid = os.geteuid(), os.getegid()
     try:
-        name = pwd.getpwuid(uid).pw_name
+        name, given = pwd.getpwuid(uid).pw_name, ""
     except KeyError:
-        name = ""
+        name, given = "", find_wrapper()
     home = os.environ.get("HOME", "")
     words = f"runs as uid {uid} ({name or 'without a passwd entry'}), gid {gid}, HOME {home or 'unset'}"
+    if not name:
+        words += f"; ssh has an entry by {given}" if given else "; ssh refuses to work without one"
     facts: dict[str, str | int | float | bool | list[str] | None] = {"uid": uid, "gid": gid, "user": name, "home": home}
     if uid == 0:
         hint = "run it as any other user: it needs no privilege"
         return [Finding(check="user", area=Area.MACHINE, status=Status.WARNING, what=f"{words}: root", hint=hint, facts=facts)]
+    if not name and not given:
+        hint = f"for repositories that are read by SSH, and signatures of SSH keys: {INSTALL}"
+        return [Finding(check="user", area=Area.MACHINE, status=Status.WARNING, what=words, hint=hint, facts=facts)]
     return [Finding(check="user", area=Area.MACHINE, status=Status.OK, what=words, facts=facts)]
 
 

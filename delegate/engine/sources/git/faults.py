@@ -22,6 +22,7 @@ from delegate.engine.sources.errors import (
 from delegate.engine.sources.git.settings import Login
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.foundation.errors import DelegateError
+from delegate.foundation.passwd import INSTALL
 from delegate.foundation.redaction import redact
 
 _SHOWN_CHARACTERS = 300
@@ -145,6 +146,11 @@ def excerpt(stderr: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
 
+def lacks_user(stderr: str) -> bool:
+    """Whether a program of OpenSSH found no passwd entry of its user."""
+    return "No user exists for uid" in stderr
+
+
 def classify(stderr: str, url: RepositoryUrl, login: Login, cache: str) -> DelegateError:
     """The error that a failed git call means."""
     words = excerpt(stderr)
@@ -154,6 +160,8 @@ def classify(stderr: str, url: RepositoryUrl, login: Login, cache: str) -> Deleg
         return CacheDirectoryError(
             f"{cache}: the mirror of {url.shown} can't be written: {words}", hint="make the state directory writable"
         )
+    if lacks_user(stderr):
+        return UnexpectedGitError(f"{url.shown}: ssh refuses to work for a user without a passwd entry", hint=INSTALL)
     if _HOST_KEY.search(stderr):
         hint = "add the host's key to the known_hosts file, after checking that it's the right one"
         return HostKeyError(f"{url.host}: its SSH host key is not the one that is known", hint=hint)

@@ -15,6 +15,8 @@ import msgspec
 
 from delegate.engine.sources.commands import Command, run_command
 from delegate.engine.sources.errors import SignatureError, UnexpectedGitError
+from delegate.engine.sources.git.faults import lacks_user
+from delegate.foundation.passwd import INSTALL
 from delegate.model.sources import SignaturePolicy, SignedObject
 
 _SECONDS = 60.0
@@ -145,6 +147,8 @@ def read_answer(stderr: str) -> tuple[Signer | None, str]:
     good = _SSH_GOOD.findall(stderr)
     if len(good) == 1 and not statuses:
         return Signer(good[0][1], good[0][0]), ""
+    if lacks_user(stderr):
+        return None, f"ssh-keygen can't check it for a user without a passwd entry; {INSTALL}"
     if _SSH_UNKNOWN.search(stderr) or "No principal matched" in stderr:
         return None, "it is signed by a key that is not known"
     if "Could not verify signature" in stderr or "incorrect signature" in stderr:
