@@ -60,8 +60,9 @@ class GitTarget(Strict, frozen=True):
 class RollbackSpec(Strict, frozen=True):
     """`to` names a release: `last-verified`, its number, or its revision. `verification` is what must pass again.
 
-    `gitops`: what is agreed for foreign owners. `watch`: how long what was restored is watched for somebody who sets it back; empty:
-    two intervals of its owner.
+    `mode` graceful has the good version stand beside the bad one and take its load over, by `routing` (as a canary's), before anything
+    is restored; `drain` and `minReady` are as a canary's too. `gitops`: what is agreed for foreign owners. `watch`: how long what was
+    restored is watched for somebody who sets it back; empty: two intervals of its owner.
     """
 
     to: str | int = LAST_VERIFIED
@@ -72,6 +73,9 @@ class RollbackSpec(Strict, frozen=True):
     verification: tuple[JsonObject, ...] = ()
     gitops: GitOpsSpec = GitOpsSpec()
     watch: str = ""
+    routing: JsonObject | str | None = None
+    drain: str = "30s"
+    min_ready: str = "10s"
 
     @property
     def watch_seconds(self) -> float | None:

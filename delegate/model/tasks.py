@@ -18,7 +18,7 @@ from delegate.model.guards import PruneGuard
 from delegate.model.ownership import IgnoredDifference, OwnershipRule
 from delegate.model.releases import DEFAULT_LIMIT
 from delegate.model.resources import JsonObject
-from delegate.model.rollbacks import GitMode, HelmTarget, RollbackSpec
+from delegate.model.rollbacks import GitMode, HelmTarget, RollbackMode, RollbackSpec
 from delegate.model.rollouts.specs import CanarySpec, faults_of_canary
 from delegate.model.selection import Selection, read_selection
 from delegate.model.sources import Source, faults_of_sources
@@ -351,7 +351,11 @@ def _faults_of_rollback(spec: RollbackSpec) -> Iterable[TaskDocumentError]:
             yield TaskDocumentError(words).at("spec.workload.kind")
         if not spec.workload.name:
             yield TaskDocumentError("spec.workload.name: which one?").at("spec.workload.name")
-    for field, text in (("watch", spec.watch), ("gitops.for", spec.gitops.duration)):
+    if spec.routing is not None and spec.mode is not RollbackMode.GRACEFUL:
+        words = f"spec.routing: mode {spec.mode} shifts no load"
+        yield TaskDocumentError(words, hint="say mode: graceful, or leave routing out").at("spec.routing")
+    times = (("watch", spec.watch), ("gitops.for", spec.gitops.duration), ("drain", spec.drain), ("minReady", spec.min_ready))
+    for field, text in times:
         try:
             parse_duration(text or "0s")
         except ValueError as error:

@@ -125,16 +125,6 @@ async def test_the_last_good_release_is_not_the_last_one(syncer: Syncer, cluster
     assert any("no release was verified" in notice for notice in result.notices)
 
 
-@pytest.mark.parametrize("asked", [{}, {"workload": {"name": "web"}}], ids=["application", "workload"])
-async def test_a_drain_that_nobody_does_is_refused(syncer: Syncer, cluster: Cluster, asked: JsonObject) -> None:
-    """Who asks for it relies on it: an immediate restore in its place is no success."""
-    await two_releases(syncer)
-    result = await syncer.roll_back(mode="graceful", **asked)
-    assert (result.outcome, result.requests.writes) == (Outcome.REFUSED, 0)
-    assert "drains nothing" in result.message
-    assert image_of(await cluster.client.get(DEPLOYMENTS, syncer.namespace, "web")) == "nginx:2.0"
-
-
 async def test_a_rollback_whose_end_was_not_written_down_is_ended(syncer: Syncer, cluster: Cluster) -> None:
     """Killed between the last write and the word on it: what was left is marked, and nothing older is put in its place."""
     syncer.write([deployment(image="nginx:0.9", replicas=1)])

@@ -20,7 +20,7 @@ from delegate.engine.tasks.canarying_patience import repeated
 from delegate.engine.tasks.canarying_plans import Ground, Plan
 from delegate.engine.tasks.canarying_sets import Authority
 from delegate.engine.tasks.canarying_smoke import check_smoke_test
-from delegate.engine.tasks.canarying_sources import look_at_source, sync_source
+from delegate.engine.tasks.canarying_sources import Bringer, SourceBringer
 from delegate.engine.tasks.canarying_storms import CanaryGroup
 from delegate.engine.tasks.canarying_verifying import CanaryChecks
 from delegate.engine.tasks.canarying_ways import check_update_rule, is_under_way, reach, spec_for, stable_template
@@ -58,7 +58,7 @@ class CanaryRun:
 
     wind_down_seconds: float
 
-    def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
+    def __init__(self, task: Task, context: AttemptContext, parts: Parts, *, bringer: Bringer | None = None) -> None:
         self._task = task
         self._spec = read_canary(task.spec)
         separates(self._spec.routing)
@@ -68,6 +68,9 @@ class CanaryRun:
         self._report = Report(task, context)
         self._journal: Journal | None = None
         self._message = ""
+        self._bringer = bringer
+        if self._spec.source is not None and bringer is None:
+            self._bringer = SourceBringer(task, self._spec, context, parts)
         self._release = digest(msgspec.to_builtins(self._spec))
         self.wind_down_seconds = self._spec.drain_seconds + self._spec.progress_seconds
         if self._spec.verifies and parts.providers is None:
@@ -87,21 +90,22 @@ class CanaryRun:
             return
         await self._check_may_begin(ground, before)
         promotes = await self._step_through(ground, store, before)
-        if promotes:
-            await self._promote_by_sync(ground, store)
+        if promotes and self._bringer is not None:
+            await self._promote_by(self._bringer, ground, store)
 
     async def _check_may_begin(self, ground: Ground, stored: StoredJournal) -> None:
         """Raises KnownBadError, GroupStoppedError where a new canary has been ruled out; one that is at work goes on."""
         if stored.journal is not None and stored.journal.is_open and stored.journal.release == self._release:
             return
         group = CanaryGroup(ground.client, ground.namespace, self._spec, self._context.task_id)
-        await group.check_may_begin(stored, ground.plan.version, force=self._task.options.force)
+        goes_back = self._bringer is not None and self._bringer.goes_back
+        await group.check_may_begin(stored, ground.plan.version, force=self._task.options.force or goes_back)
 
     async def _go_without(self, ground: Ground) -> None:
         """Nothing of the workload would change: a source may still hold something else that does."""
         self._message = "already the good version: nothing to do"
-        if self._spec.source is not None:
-            told = await sync_source(self._task, self._spec, self._context, self._parts)
+        if self._bringer is not None:
+            told = await self._bringer.promote()
             self._message = f"no workload affected, so nothing was verified: {told}"
 
     async def _step_through(self, ground: Ground, store: JournalStore, before: StoredJournal) -> bool:
@@ -118,14 +122,14 @@ class CanaryRun:
                 self._message = "already the good version: nothing to do"
                 return False
             work = self._work(ground, lease, store, await repeated(clock, lambda: self._begin(ground, store, stored, lease)))
-            await self._drive(work, before_promotion=self._spec.source is not None)
+            await self._drive(work, before_promotion=self._bringer is not None)
             return work.journal.phase is Phase.PROMOTING
 
-    async def _promote_by_sync(self, ground: Ground, store: JournalStore) -> None:
+    async def _promote_by(self, bringer: Bringer, ground: Ground, store: JournalStore) -> None:
         """The set as a whole, and then what is left to do under our own Lease again."""
         fault: DelegateError | None = None
         try:
-            await sync_source(self._task, self._spec, self._context, self._parts)
+            await bringer.promote()
         except LeaseLostError:
             raise
         except DelegateError as error:
@@ -221,8 +225,8 @@ class CanaryRun:
         services = (await client.list(SERVICES, namespace)).items if beside else ()
         tracks = tracks_of(stable, services, separate=separates(spec.routing)) if beside else OWN_TRACKS
         version = None
-        if spec.source is not None:
-            version = await look_at_source(self._task, spec, self._context, self._parts, namespace)
+        if self._bringer is not None:
+            version = await self._bringer.look(namespace)
             self._report.revision = version.revision
             self._release = digest([msgspec.to_builtins(spec), version.revision])
         journal = (await JournalStore(client, namespace, spec.workload.kind, name).read()).journal
@@ -263,7 +267,7 @@ class CanaryRun:
     def _has_work(self, ground: Ground, journal: Journal | None) -> bool:
         if journal is not None and journal.is_open:
             return True
-        if self._spec.source is not None:
+        if self._bringer is not None:
             return ground.affected or is_under_way(ground.stable)
         current = images_of(ground.stable["spec"]["template"])
         return is_under_way(ground.stable) or any(current.get(name) != image for name, image in self._spec.images.items())

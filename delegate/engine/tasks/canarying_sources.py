@@ -6,6 +6,7 @@ configuration, named after their content, while the stable ones keep what they h
 
 import copy
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -15,6 +16,7 @@ from delegate.engine.tasks.canarying_plans import Inside
 from delegate.engine.tasks.canarying_sets import CONFIG_TYPES
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.dry_running import Finding
+from delegate.engine.tasks.preparing import Ground as SyncGround
 from delegate.engine.tasks.preparing import Parts, Preparation
 from delegate.engine.tasks.reports import Report
 from delegate.engine.tasks.sync import SyncRun
@@ -25,7 +27,7 @@ from delegate.model.results import Action
 from delegate.model.rollouts.errors import CanarySpecError
 from delegate.model.rollouts.journals import JOURNAL_LABEL
 from delegate.model.rollouts.partitions import partition_of
-from delegate.model.rollouts.specs import CanarySpec
+from delegate.model.rollouts.specs import CanarySpec, WorkloadReference
 from delegate.model.rollouts.versions import Reference, config_copy, config_references, content_of, with_copies
 from delegate.model.tasks import Task, TaskKind
 
@@ -51,22 +53,54 @@ def sync_task_of(task: Task, spec: CanarySpec) -> Task:
     return msgspec.structs.replace(task, kind=TaskKind.SYNC, spec=wanted, supersedes=False)
 
 
-async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts, namespace: str) -> SourceVersion:
-    """Renders, plans and gates the source, and picks out what is the workload's. Raises DelegateError."""
-    sync_task = sync_task_of(task, spec)
-    report = Report(sync_task, context)
-    preparation = Preparation(sync_task, sync_task.sync_spec(), context, parts, report)
-    ground = await preparation.prepare()
-    preparation.gate(ground)
+class Bringer(Protocol):
+    """Who brings a new version that is more than images. `goes_back`: it is one that was good before, and no storm keeps it away."""
+
+    goes_back: bool
+
+    async def look(self, namespace: str) -> SourceVersion:
+        """What it is for the workload and its configuration. Raises DelegateError."""
+
+    async def promote(self) -> str:
+        """Makes the whole of it the stable one, under a Lease of its own; in words. May be called again. Raises DelegateError."""
+
+
+class SourceBringer:
+    """The canary's `source`."""
+
+    goes_back = False
+
+    def __init__(self, task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts) -> None:
+        self._task = sync_task_of(task, spec)
+        self._spec = spec
+        self._context = context
+        self._parts = parts
+
+    async def look(self, namespace: str) -> SourceVersion:
+        """Renders, plans and gates the source, and picks out what is the workload's. Raises DelegateError."""
+        report = Report(self._task, self._context)
+        preparation = Preparation(self._task, self._task.sync_spec(), self._context, self._parts, report)
+        ground = await preparation.prepare()
+        preparation.gate(ground)
+        return await version_of(ground, self._task.application, self._spec.workload, namespace, report.revision)
+
+    async def promote(self) -> str:
+        run = SyncRun(self._task, self._context, self._parts)
+        await run.execute()
+        return run.conclude().message
+
+
+async def version_of(ground: SyncGround, application: str, wanted: WorkloadReference, namespace: str, revision: str) -> SourceVersion:
+    """What a planned set is for the workload and its configuration. Raises DelegateError."""
     changed = {finding.change.key for finding in ground.findings if finding.change.action is not Action.UNCHANGED}
-    workload = _workload_of(ground.desired.manifests, spec.workload.kind, spec.workload.name, namespace)
+    workload = _workload_of(ground.desired.manifests, wanted.kind, wanted.name, namespace)
     template: JsonObject = workload.body["spec"]["template"]
     applied = None
-    if spec.workload.kind != "Deployment":
+    if wanted.kind != "Deployment":
         applied = _refuse_strange(next(each for each in ground.findings if each.change.key == workload.key), workload)
-        template = await _synced_template(ground.client, spec.workload.kind, applied)
+        template = await _synced_template(ground.client, wanted.kind, applied)
     references = config_references(template)
-    labels = {APPLICATION_LABEL: task.application, JOURNAL_LABEL: "config"}
+    labels = {APPLICATION_LABEL: application, JOURNAL_LABEL: "config"}
     copies: dict[Reference, JsonObject] = {}
     kept = []
     for manifest in ground.desired.manifests:
@@ -85,20 +119,13 @@ async def look_at_source(task: Task, spec: CanarySpec, context: AttemptContext, 
         body = {**applied, "spec": {**applied["spec"], "template": with_copies(applied["spec"]["template"], names)}}
         inside = Inside(body, synced=template)
     return SourceVersion(
-        revision=report.revision,
+        revision=revision,
         inside=inside,
         template=with_copies(template, names),
         copies=tuple(copies.values()),
         kept=tuple(kept),
         affected=bool(copies) or (workload.key in changed and _template_changes(ground.findings, workload)),
     )
-
-
-async def sync_source(task: Task, spec: CanarySpec, context: AttemptContext, parts: Parts) -> str:
-    """Syncs the whole, under the Lease that a sync takes by itself; its message. Raises DelegateError."""
-    run = SyncRun(sync_task_of(task, spec), context, parts)
-    await run.execute()
-    return run.conclude().message
 
 
 def _workload_of(manifests: tuple[Manifest, ...], kind: str, name: str, namespace: str) -> Manifest:

@@ -46,6 +46,8 @@ async def take_back_canaries(
     for kind, journal in known:
         if (kind, journal.workload) != workload if workload is not None else journal.application != task.application:
             continue
+        if journal.task == context.task_id:
+            continue  # a graceful rollback of ours, which goes on
         place = f"{kind} {namespace}/{journal.workload}"
         if journal.is_open and task.options.dry_run:
             notices.append(f"the canary of task {journal.task} is at work on {place}: it would be taken back first")

@@ -14,13 +14,16 @@ from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import NotFoundError
 from delegate.engine.clusters.registry import Cluster
 from delegate.engine.records.errors import UnknownReleaseError
+from delegate.engine.records.journals import list_journals
 from delegate.engine.records.releases import ReleaseStore
 from delegate.engine.sources.renders import Rendered
+from delegate.engine.tasks.canarying_sources import SourceVersion, version_of
 from delegate.engine.tasks.carrying_out import Carrier
 from delegate.engine.tasks.concurrency import for_each
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
 from delegate.engine.tasks.dry_running import Finding
-from delegate.engine.tasks.errors import HealthTimeoutError, NothingToRollBackError, SetBackError
+from delegate.engine.tasks.errors import HealthTimeoutError, NothingToRollBackError, SetBackError, UnsupportedTaskError
+from delegate.engine.tasks.gracefully import restore_gracefully
 from delegate.engine.tasks.preparing import Ground, Preparation, retrying_of
 from delegate.engine.tasks.recording import mark_verified
 from delegate.engine.tasks.reports import Report
@@ -29,9 +32,11 @@ from delegate.model.errors import CorruptReleaseError
 from delegate.model.hooks import phases_of
 from delegate.model.plan import Plan
 from delegate.model.releases import Release, ReleaseOutcome
+from delegate.model.resource_types import DEPLOYMENTS, WORKLOADS
 from delegate.model.resources import JsonObject, Manifest, ResourceKey
 from delegate.model.results import SyncStatus
-from delegate.model.rollbacks import Choice, choose_release
+from delegate.model.rollbacks import Choice, RollbackMode, choose_release
+from delegate.model.rollouts.specs import WorkloadReference
 from delegate.model.tasks import SyncSpec
 
 _LOOK_SECONDS = 2.0
@@ -57,6 +62,7 @@ class ReleaseRestore:
         self._rules = SyncSpec()
         self._rendered = Rendered("", ())
         self._message = ""
+        self._occasion = occasion
 
     async def execute(self) -> str:
         """Raises DelegateError."""
@@ -65,7 +71,9 @@ class ReleaseRestore:
         self._client = client = cluster.client.viewed(meter=self._report.meter, policy=retrying_of(self._task, self._parts))
         store = ReleaseStore(client, self._task.application, self._namespace)
         known = await store.known()
-        self._choice = choice = choose_release(known, self._spec.to)
+        begun = await self._begun_before(client)
+        to = known[0].restores if begun and known and known[0].restores else self._spec.to
+        self._choice = choice = choose_release(known, to)
         release, manifests = await store.load(choice.target.number)
         self._report.revision = release.revision
         self._report.notice(choice.notices)
@@ -76,8 +84,10 @@ class ReleaseRestore:
         ground = await preparation.prepare_known(cluster, self._rendered)
         plan = preparation.gate(ground)
         self._context.report("plan.made", self._report.plan_event(plan))
-        self._refuse_no_op(plan, choice)
+        if not begun:
+            self._refuse_no_op(plan, choice)
         await self._find_owners(ground, client)
+        workload = begun or (self._sole_workload(ground, choice) if self._spec.mode is RollbackMode.GRACEFUL else "")
         if self._task.options.dry_run:
             self._report.sync = SyncStatus.OUT_OF_SYNC
             return ""
@@ -87,7 +97,13 @@ class ReleaseRestore:
             return f"release {choice.target.number} is brought back by its owner"
         await self._owners.pin(client.clock.now())
         self._owners.restored = True
-        healthy = await self._carry_out(ground, plan, choice)
+        if self._spec.mode is RollbackMode.GRACEFUL:
+            bringer = _ReleaseBringer(self, choice, workload)
+            self._report.began_writing = True
+            await restore_gracefully(self._occasion, workload, bringer)
+            healthy = bringer.healthy
+        else:
+            healthy = await self.carry_out(ground, plan, choice)
         if choice.resumed is not None and not plan.has_changes:
             await self._end_resumed(store, choice.resumed, healthy=healthy)
         self._report.sync = SyncStatus.SYNCED
@@ -152,13 +168,42 @@ class ReleaseRestore:
         found = await for_each(ground.findings, look)
         await self._owners.find(client, ground.cluster.discovery, [each for each in found if each is not None])
 
+    async def _begun_before(self, client: ApiClient) -> str:
+        """The Deployment that an attempt before has begun to restore gracefully, and has not cleared; empty where there is none."""
+        if self._spec.mode is not RollbackMode.GRACEFUL:
+            return ""
+        ours = [each for _, each in await list_journals(client, self._namespace) if each.is_open and each.task == self._context.task_id]
+        return ours[0].workload if ours else ""
+
+    def _sole_workload(self, ground: Ground, choice: Choice) -> str:
+        """The Deployment whose pods are others in the release. Raises UnsupportedTaskError where it is not one."""
+        changed = []
+        for finding in ground.findings:
+            paths = [change.path for change in finding.change.changes]
+            if finding.change.key.kind in WORKLOADS and any(path == "" or path.startswith("/spec/template") for path in paths):
+                changed.append(finding.change.key)
+        if len(changed) == 1 and changed[0].kind == DEPLOYMENTS.kind and changed[0].namespace == self._namespace:
+            return changed[0].name
+        named = ", ".join(str(key) for key in changed) or "no workload"
+        raise UnsupportedTaskError(
+            f"spec.mode graceful takes the load off one Deployment, and release {choice.target.number} changes the pods of {named}",
+            hint="mode immediate restores all of it, each by its own update rule",
+        )
+
+    async def plan_again(self) -> tuple[Ground, Plan]:
+        """As it stands now, for who was at other things since."""
+        assert self._cluster is not None
+        preparation = Preparation(self._task, self._rules, self._context, self._parts, self._report)
+        ground = await preparation.prepare_known(self._cluster, self._rendered)
+        return ground, preparation.gate(ground)
+
     async def _look_again(self, cluster: Cluster) -> list[Finding]:
         report = Report(self._task, self._context)
         report.meter = self._report.meter
         preparation = Preparation(self._task, self._rules, self._context, self._parts, report)
         return (await preparation.prepare_known(cluster, self._rendered)).findings
 
-    async def _carry_out(self, ground: Ground, plan: Plan, choice: Choice) -> bool:
+    async def carry_out(self, ground: Ground, plan: Plan, choice: Choice) -> bool:
         """Whether all of it was waited for, and is healthy."""
         carrier = Carrier(
             self._task,
@@ -241,3 +286,25 @@ def _left(release: Release, target: Release) -> Release:
 
 def _without_hooks(manifests: list[Manifest]) -> tuple[Manifest, ...]:
     return tuple(manifest for manifest in manifests if phases_of(manifest) is None)
+
+
+class _ReleaseBringer:
+    """A release, for the graceful way back of its one Deployment. `healthy`: as `carry_out` says."""
+
+    goes_back = True
+
+    def __init__(self, restore: ReleaseRestore, choice: Choice, workload: str) -> None:
+        self._restore = restore
+        self._workload = workload
+        self._choice = choice
+        self.healthy = False
+
+    async def look(self, namespace: str) -> SourceVersion:
+        ground, _ = await self._restore.plan_again()
+        wanted = WorkloadReference(self._workload)
+        return await version_of(ground, ground.desired.application, wanted, namespace, f"release {self._choice.target.number}")
+
+    async def promote(self) -> str:
+        ground, plan = await self._restore.plan_again()
+        self.healthy = await self._restore.carry_out(ground, plan, self._choice)
+        return f"back to release {self._choice.target.number}"

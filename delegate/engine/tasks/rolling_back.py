@@ -10,7 +10,7 @@ import msgspec
 from delegate.engine.tasks.canarying_taking_back import take_back_canaries
 from delegate.engine.tasks.contexts import AttemptContext
 from delegate.engine.tasks.desired import LOCAL_NAMESPACE
-from delegate.engine.tasks.errors import UnsupportedTaskError
+from delegate.engine.tasks.gracefully import check_graceful
 from delegate.engine.tasks.helm_rolling_back import HelmUndo
 from delegate.engine.tasks.pinning import Owners
 from delegate.engine.tasks.preparing import Parts, retrying_of
@@ -24,7 +24,7 @@ from delegate.engine.verification.errors import CheckFailedError
 from delegate.foundation.errors import Category, DelegateError
 from delegate.model.resources import JsonObject
 from delegate.model.results import Outcome, TaskResult, describe_error
-from delegate.model.rollbacks import LAST_VERIFIED, GitMode, RollbackMode, RollbackSpec
+from delegate.model.rollbacks import LAST_VERIFIED, GitMode
 from delegate.model.tasks import Task, TaskKind
 from delegate.model.updates.requests import UpdateMode
 
@@ -37,7 +37,7 @@ class RollbackRun:
 
     def __init__(self, task: Task, context: AttemptContext, parts: Parts) -> None:
         self._spec = task.rollback_spec()
-        _refuse_unsupported(self._spec)
+        check_graceful(self._spec)
         self._task = task
         self._context = context
         self._parts = parts
@@ -155,11 +155,3 @@ class RollbackRun:
                     freed = await self._owners.release(commit, self._context.deadline - _TO_CONCLUDE_SECONDS)
                 if freed:
                     await undo.settle(self._occasion.seconds_to_watch())
-
-
-def _refuse_unsupported(spec: RollbackSpec) -> None:
-    if spec.mode is RollbackMode.GRACEFUL:
-        raise UnsupportedTaskError(
-            "spec.mode graceful: this version takes no traffic away and drains nothing before it restores",
-            hint="an open canary takes its weights back and drains when it is aborted; after that, or without one: mode immediate",
-        )

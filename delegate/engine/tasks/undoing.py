@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from delegate.engine.clusters.client import ApiClient
 from delegate.engine.clusters.errors import NotFoundError, RecreatedObjectError
 from delegate.engine.clusters.registry import Cluster
+from delegate.engine.tasks.canarying_sources import SourceVersion
 from delegate.engine.tasks.errors import (
     ChangedSincePlanError,
     HealthTimeoutError,
@@ -19,6 +20,7 @@ from delegate.engine.tasks.errors import (
     SetBackError,
     UnhealthyError,
 )
+from delegate.engine.tasks.gracefully import restore_gracefully
 from delegate.engine.tasks.preparing import retrying_of
 from delegate.engine.tasks.undos import Occasion
 from delegate.foundation.quantities import parse_duration
@@ -31,7 +33,9 @@ from delegate.model.resource_types import CONTROLLER_REVISIONS, PODS, REPLICA_SE
 from delegate.model.resources import JsonObject, ResourceKey, ResourceType
 from delegate.model.results import Action, SyncStatus
 from delegate.model.revisions import Revision, choose_revision, owner_in_words, resumed_revision, revisions_of, template_of, undo_patch
+from delegate.model.rollbacks import RollbackMode
 from delegate.model.rollouts.partitions import stuck_pods
+from delegate.model.rollouts.versions import digest
 
 _MANAGER = "delegate-rollback"
 _POLL_SECONDS = 0.5
@@ -54,6 +58,7 @@ class WorkloadUndo:
         self._type = WORKLOADS[self._target.kind]
         self._key = ResourceKey("apps", self._target.kind, task.destination.namespace or "default", self._target.name)
         self._client: ApiClient | None = None
+        self._occasion = occasion
         self._chosen: Revision | None = None
         self._resumed: Revision | None = None
 
@@ -69,11 +74,16 @@ class WorkloadUndo:
             return f"{self._key} would go back to revision {chosen.number}"
         if self._owners.acts_through_git:
             return f"{self._key} goes back to revision {chosen.number} by its owner"
-        if self._resumed is None:
-            await self._write(client, live, change, chosen)
-        else:
+        if self._resumed is not None:
             self._owners.restored = self._report.began_writing = True
             self._report.done(change)
+        else:
+            await self._owners.pin(client.clock.now())
+        if self._spec.mode is RollbackMode.GRACEFUL:
+            self._report.began_writing = True
+            await restore_gracefully(self._occasion, self._key.name, _RevisionBringer(self, live, change, chosen))
+        elif self._resumed is None:
+            await self.write(live, change, chosen)
         await self.settle(self._seconds_to_watch(watch_without_owner()))
         return f"{self._key} is back at revision {chosen.number}"
 
@@ -117,10 +127,13 @@ class WorkloadUndo:
             )
         return change, chosen
 
-    async def _write(self, client: ApiClient, planned: JsonObject, change: PlannedChange, chosen: Revision) -> None:
-        """Pins, and writes once, where the template is still the one that was planned from."""
-        await self._owners.pin(client.clock.now())
+    async def write(self, planned: JsonObject, change: PlannedChange, chosen: Revision) -> None:
+        """Once, where the template is still the one that was planned from."""
+        assert self._client is not None
+        client = self._client
         live = await client.get(self._type, self._key.namespace, self._key.name)
+        if not chosen.changes_from(template_of(live)):
+            return  # an attempt before has written it
         if live["metadata"]["uid"] != change.uid or template_of(live) != template_of(planned):
             raise ChangedSincePlanError(
                 f"{self._key} was changed since it was looked at", hint="look who changes it", object=str(self._key)
@@ -228,3 +241,25 @@ class WorkloadUndo:
             return tuple((await client.list(REPLICA_SETS, self._key.namespace)).items)
         except NotFoundError:
             return ()
+
+
+class _RevisionBringer:
+    """A revision of a workload, for the graceful way back."""
+
+    goes_back = True
+
+    def __init__(self, undo: WorkloadUndo, planned: JsonObject, change: PlannedChange, chosen: Revision) -> None:
+        self._undo = undo
+        self._planned = planned
+        self._change = change
+        self._chosen = chosen
+
+    async def look(self, namespace: str) -> SourceVersion:
+        del namespace
+        template = self._chosen.template
+        return SourceVersion(revision=digest(template), template=template, copies=(), kept=(), affected=True)
+
+    async def promote(self) -> str:
+        await self._undo.write(self._planned, self._change, self._chosen)
+        await self._undo.settle(0.0)
+        return f"back at revision {self._chosen.number}"
