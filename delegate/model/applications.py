@@ -59,7 +59,6 @@ _ABSENT: Mapping[str, str] = {
     "spec.syncPolicy.retry.backoff.factor": "waits double, with jitter",
     "directory.disableExtensionFilter": "only .yaml, .yml and .json files are read",
     "directory.jsonnet": "jsonnet files are not read",
-    "helm.passCredentials": "credentials are given to the host alone that they are for",
     "helm.version": "",
     "kustomize.apiVersions": "",
     "kustomize.kubeVersion": "",

@@ -47,13 +47,15 @@ class HelmOptions(Strict, frozen=True):
 
     `values_object` takes the place of `values` where both are given. Value files and file parameters are paths inside
     the repository, relative to the chart or, with a leading `/`, to the repository's top; `$ref/...` means another source.
-    Tests of a release are left out with and without `skip_tests`.
+    Tests of a release are left out with and without `skip_tests`. `pass_credentials` sends those of a chart repository also to the
+    host that its index says a chart is at.
     """
 
     release_name: str = ""
     namespace: str = ""
     value_files: tuple[str, ...] = ()
     ignore_missing_value_files: bool = False
+    pass_credentials: bool = False
     values: str = ""
     values_object: JsonObject | None = None
     parameters: tuple[HelmParameter, ...] = ()

@@ -82,11 +82,9 @@ def write_document(folder: Path, name: str, document: dict[str, object]) -> Path
     return path
 
 
-def trust(folder: Path, authority: trustme.CA, host: str = "127.0.0.1") -> None:
+def trust(folder: Path, authority: trustme.CA, host: str = "127.0.0.1", *, file: str = "certificates") -> None:
     data = {host: authority.cert_pem.bytes().decode()}
-    write_document(
-        folder, "certificates", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-tls-certs-cm"}, "data": data}
-    )
+    write_document(folder, file, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-tls-certs-cm"}, "data": data})
 
 
 async def render(sources: Sources, url: str, version: str = "*", chart: str = "shop", **fields: Any) -> Rendered:
@@ -248,6 +246,22 @@ class TestCredentials:
 
         assert stranger.requests == ["/shop-1.0.0.tgz", "/shop-2.0.0.tgz"]
         assert stranger.authorizations == ["", ""]
+
+    async def test_go_to_another_host_on_demand(self, tmp_path: Path, made: Callable[..., Sources]) -> None:
+        """passCredentials: where a repository keeps its charts elsewhere. That host is believed by its own authority."""
+        near, far = trustme.CA(), trustme.CA()
+        trust(tmp_path, near)
+        trust(tmp_path, far, "localhost", file="far")
+        async with ChartServer(tmp_path / "far", login=LOGIN, tls=server_context(far, host="localhost")).running() as other:
+            other.add()
+            place = f"https://localhost:{other.port}/shop-1.0.0.tgz"
+            async with ChartServer(tmp_path / "charts", login=LOGIN, tls=server_context(near)).running() as server:
+                server.add(url=place)
+                write_secret(tmp_path, "one", type="helm", url=server.url, username="ada", password=PASSWORD)
+
+                with pytest.raises(FetchAuthenticationError):
+                    await render(made(), server.url)
+                assert (await render(made(), server.url, helm=HelmOptions(pass_credentials=True))).revision == "1.0.0"
 
     async def test_of_a_kind_that_is_not_supported_are_named(
         self, tmp_path: Path, server: ChartServer, made: Callable[..., Sources]

@@ -58,13 +58,20 @@ class HttpRepository:
             raise ChartNotFoundError(f"{shown} has no chart {chart!r}", hint=hint)
         return choose_version(f"{shown}: chart {chart}", index[chart], version)
 
+    def place_of(self, chosen: ChartVersion) -> str:
+        """Where the packed chart is: beside the index, or wherever that says."""
+        return urljoin(f"{self._url}/", chosen.url)
+
+    def is_own(self, url: str) -> bool:
+        """Whether an address is at the index's own host."""
+        return urlsplit(url).netloc == urlsplit(self._url).netloc
+
     async def fetch(self, chosen: ChartVersion, access: WebAccess) -> bytes:
         """A packed chart, checked against its digest. Raises ChartDigestError and the faults of fetching."""
-        url = urljoin(f"{self._url}/", chosen.url)
-        same_host = urlsplit(url).netloc == urlsplit(self._url).netloc
-        answer = await fetch(url, access, limit=self._limits.file_bytes, authorization=None if same_host else "")
+        url = self.place_of(chosen)
+        answer = await fetch(url, access, limit=self._limits.file_bytes)
         if answer.status != 200:
-            raise error_of(answer, anonymous=not (access.authorization and same_host))
+            raise error_of(answer, anonymous=not access.authorization)
         check_digest(answer.body, chosen.digest, hide_credentials(url))
         return answer.body
 

@@ -64,7 +64,8 @@ class ChartRepositories:
         if is_registry(address):
             data, is_chart = await self._pull(address, chosen)
         else:
-            data, is_chart = await self._download(address, chosen), True
+            passes_on = source.helm is not None and source.helm.pass_credentials
+            data, is_chart = await self._download(address, chosen, pass_credentials=passes_on), True
         tree = await asyncio.to_thread(read_archive, data, where, self._limits)
         return Artifact(tree, _top(tree) if is_chart else "")
 
@@ -100,15 +101,25 @@ class ChartRepositories:
         self._unpromised[(address, chosen.digest)] = f"chart:{digest}" if is_chart else digest
         return data, is_chart
 
-    async def _download(self, address: str, chosen: ChartVersion) -> bytes:
+    async def _download(self, address: str, chosen: ChartVersion, *, pass_credentials: bool = False) -> bytes:
         digest = chosen.digest or self._unpromised.get((address, chosen.url), "")
         kept = await self._store.get(digest)
         if kept is not None:
             return kept
-        data = await self._repository(address).fetch(chosen, await self._access(address))
+        repository, access = self._repository(address), await self._access(address)
+        url = repository.place_of(chosen)
+        if not repository.is_own(url):
+            access = await self._elsewhere(url, access, pass_credentials=pass_credentials)
+        data = await repository.fetch(chosen, access)
         check_digest(data, chosen.digest, hide_credentials(chosen.url))
         self._unpromised[(address, chosen.url)] = await self._store.put(data)
         return data
+
+    async def _elsewhere(self, url: str, access: WebAccess, *, pass_credentials: bool) -> WebAccess:
+        """The way to a chart at another host than its index: by that host's authorities, as somebody only if that is asked for."""
+        authority = (await self._book.current()).authority_for(url) or await system_authority(self._environment)
+        known = WebAccess(access.username, access.password, access.token) if pass_credentials else WebAccess()
+        return msgspec.structs.replace(known, authority=authority, proxies=access.proxies)
 
     async def _access(self, address: str) -> WebAccess:
         """Who we are to a repository: by its address, else by what is written of it."""
