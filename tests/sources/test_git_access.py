@@ -240,7 +240,7 @@ class SshDaemon:
 
 
 @contextlib.asynccontextmanager
-async def sshd(folder: Path) -> AsyncIterator[SshDaemon]:
+async def sshd(folder: Path, listen: str = "127.0.0.1") -> AsyncIterator[SshDaemon]:
     require_tool("ssh-keygen")
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or str(require_tool("sshd"))
     _make_room()
@@ -251,7 +251,7 @@ async def sshd(folder: Path) -> AsyncIterator[SshDaemon]:
     port = free_port()
     configuration = folder / "sshd_config"
     configuration.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder / 'host_key'}\nAuthorizedKeysFile {authorized}\nPidFile none\n"
+        f"Port {port}\nListenAddress {listen}\nHostKey {folder / 'host_key'}\nAuthorizedKeysFile {authorized}\nPidFile none\n"
         "StrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin prohibit-password\n"
     )
     process = await asyncio.create_subprocess_exec(
@@ -298,6 +298,53 @@ class TestProxies:
 
             write_secret(tmp_path, "one", url=url, proxy="http://127.0.0.1:1", noProxy="0.0.0.0")
             await resolve(sources, url)
+
+    async def test_for_ssh(self, origin: Repository, tmp_path: Path, sources: Sources) -> None:
+        """By CONNECT, with its login, which stands in no argument list; the host's own key is checked as ever."""
+        async with sshd(tmp_path, listen="0.0.0.0") as server, tinyproxy(tmp_path) as (port, log):
+            url = server.url(origin).replace("127.0.0.1", "0.0.0.0")
+            server.know(tmp_path, host="0.0.0.0")
+            write_secret(tmp_path, "one", url=url, sshPrivateKey=server.key, proxy=f"http://ada:falsches-wort@127.0.0.1:{port}")
+            with pytest.raises(HostUnreachableError, match=r"through the proxy: .*the proxy answers 40\d") as caught:
+                await resolve(sources, url)
+            assert "falsches-wort" not in told(caught.value)
+
+            write_secret(tmp_path, "one", url=url, sshPrivateKey=server.key, proxy=f"http://ada:proxy-passwort@127.0.0.1:{port}")
+            assert names(await render(sources, source_of(url))) == ["one"]
+            assert f"CONNECT 0.0.0.0:{server.port}" in log.read_text()
+            server.know(tmp_path, key=_new_key(tmp_path / "other")[1], host="0.0.0.0")
+            with pytest.raises(HostKeyError):
+                await resolve(sources, url)
+
+    async def test_for_ssh_by_socks(self, origin: Repository, tmp_path: Path, sources: Sources) -> None:
+        """OpenSSH's own SOCKS server stands in for a proxy; one of another kind is refused by name."""
+        async with sshd(tmp_path, listen="0.0.0.0") as server:
+            url = server.url(origin).replace("127.0.0.1", "0.0.0.0")
+            server.know(tmp_path, host="0.0.0.0")
+            async with socks(tmp_path, server) as port:
+                write_secret(tmp_path, "one", url=url, sshPrivateKey=server.key, proxy=f"socks5://127.0.0.1:{port}")
+                assert names(await render(sources, source_of(url))) == ["one"]
+            with pytest.raises(HostUnreachableError, match="through the proxy"):
+                await resolve(sources, url)
+            write_secret(tmp_path, "one", url=url, sshPrivateKey=server.key, proxy="ftp://ada:geheim42@127.0.0.1")
+            with pytest.raises(AccessError, match="none that ssh goes through") as caught:
+                await resolve(sources, url)
+            assert "geheim42" not in told(caught.value)
+
+
+@contextlib.asynccontextmanager
+async def socks(folder: Path, server: "SshDaemon") -> AsyncIterator[int]:
+    """`ssh -D`: a SOCKS server that an SSH server reaches out for."""
+    port = free_port()
+    trusting = ("-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={os.devnull}", "-o", "LogLevel=ERROR")
+    place = ("-i", str(folder / "user_key"), "-p", str(server.port), "-l", server.user, "127.0.0.1")
+    process = await asyncio.create_subprocess_exec("ssh", "-F", os.devnull, "-N", "-D", f"127.0.0.1:{port}", *trusting, *place)
+    try:
+        await until_open(port)
+        yield port
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 class GithubServer:

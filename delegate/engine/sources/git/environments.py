@@ -6,11 +6,13 @@ in an argument list: passwords reach git through a credential helper that is bou
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from delegate.engine.sources.commands import minimal_environment
 from delegate.engine.sources.fetching import rules_from
+from delegate.engine.sources.git import tunnel
 from delegate.engine.sources.git.settings import GitSettings, Login
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.foundation.settings.proxies import ProxyRules
@@ -57,9 +59,9 @@ _SSH_OPTIONS = (
     "ForwardX11=no",
     "ClearAllForwardings=yes",
     "PermitLocalCommand=no",
-    "ProxyCommand=none",
     "LogLevel=ERROR",
 )
+_TUNNEL = "ProxyCommand=" + shlex.join([sys.executable, "-I", tunnel.__file__]).replace("%", "%%") + " %h %p"
 
 
 def local_environment(outside: Mapping[str, str], home: Path) -> dict[str, str]:
@@ -83,7 +85,9 @@ def remote_environment(
             configuration[f"credential.{origin}.helper"] = _HELPER
             environment |= {_USERNAME_VARIABLE: login.username or "git", _PASSWORD_VARIABLE: login.password.reveal()}
     elif url.transport is Transport.SSH:
-        environment |= {"GIT_SSH_COMMAND": _ssh_command(login, settings, files), "GIT_SSH_VARIANT": "ssh"}
+        proxy = login.tunnel.address_for(f"https://{':'.join(url.origin[1:])}") if login.tunnel is not None else None
+        environment |= {"GIT_SSH_COMMAND": _ssh_command(login, settings, files, tunnelled=proxy is not None), "GIT_SSH_VARIANT": "ssh"}
+        environment |= {tunnel.VARIABLE: proxy} if proxy is not None else {}
         if outside.get("SSH_AUTH_SOCK") and login.ssh_key is None and "ssh_key" not in files:
             environment["SSH_AUTH_SOCK"] = outside["SSH_AUTH_SOCK"]
     return environment | _as_variables(configuration)
@@ -130,8 +134,8 @@ def _proxy(rules: ProxyRules, url: RepositoryUrl) -> dict[str, str]:
     return {"no_proxy": "*"} if proxy is None else {f"{url.transport}_proxy": proxy}
 
 
-def _ssh_command(login: Login, settings: GitSettings, files: Mapping[str, Path]) -> str:
-    options = [*_SSH_OPTIONS]
+def _ssh_command(login: Login, settings: GitSettings, files: Mapping[str, Path], *, tunnelled: bool) -> str:
+    options = [_TUNNEL if tunnelled else "ProxyCommand=none", *_SSH_OPTIONS]
     known_hosts = files.get("known_hosts") or settings.known_hosts
     if login.ignore_host_key:
         options = ["StrictHostKeyChecking=no", f"UserKnownHostsFile={_NOWHERE}", *options]  # the first one counts

@@ -12,6 +12,7 @@ from delegate.engine.sources.errors import AccessError
 from delegate.engine.sources.fetching import WebAccess, proxies_of, rules_from
 from delegate.engine.sources.git.settings import GitSettings, Login, given_login
 from delegate.engine.sources.git.signatures import Keyring
+from delegate.engine.sources.git.tunnel import SCHEMES
 from delegate.engine.sources.git.urls import RepositoryUrl, Transport
 from delegate.foundation.redaction import KNOWN_SECRETS
 from delegate.foundation.secrets import Secret
@@ -87,6 +88,7 @@ class Logins:
             ignore_host_key=entry.ignore_host_key,
             insecure=entry.insecure,
             proxies=proxies,
+            tunnel=_tunnel(entry, proxies) if url.transport is Transport.SSH else None,
         )
         if entry.github_app is None or url.transport is Transport.SSH:
             return login
@@ -96,6 +98,17 @@ class Logins:
     async def _token(self, app: GithubApp, url: RepositoryUrl, access: Access, proxies: ProxyRules, *, rejected: bool) -> Secret:
         web = WebAccess(authority=access.authority_for(app.url), proxies=proxies)
         return await self._tokens.token_for(app, url.address, web, rejected=rejected)
+
+
+def _tunnel(entry: Entry, proxies: ProxyRules) -> ProxyRules | None:
+    """The repository's own proxy: those of this process are for HTTP. Raises AccessError for one that ssh can't be sent through."""
+    if entry.proxy is None:
+        return None
+    if entry.proxy.reveal().partition("://")[0].lower() not in SCHEMES:
+        raise AccessError(
+            f"the proxy {entry.proxy.shown} is none that ssh goes through", hint=f"use {', '.join(SCHEMES)}", file=entry.origin
+        )
+    return proxies
 
 
 def _with_trust(login: Login, url: RepositoryUrl, access: Access) -> Login:

@@ -38,7 +38,8 @@ class Login(msgspec.Struct, frozen=True):
     """How to present ourselves to one repository, and whom to take it for. Certificates and keys are PEM texts.
 
     `authority` takes the place of the system's authorities, `known_hosts` (a text) that of the settings' file. `proxies` are
-    the repository's own; None means those of this process. A renewable login is got anew where it is refused.
+    the repository's own; None means those of this process. `tunnel` are those that ssh goes through. A renewable login is got anew
+    where it is refused.
     """
 
     username: str = ""
@@ -53,6 +54,7 @@ class Login(msgspec.Struct, frozen=True):
     ignore_host_key: bool = False
     insecure: bool = False
     proxies: ProxyRules | None = None
+    tunnel: ProxyRules | None = None
     renewable: bool = False
 
     @property
